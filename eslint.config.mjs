@@ -1,0 +1,100 @@
+import importX from 'eslint-plugin-import-x';
+import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
+import tseslint from 'typescript-eslint';
+
+// The rooms of lib and what each may import besides itself. Nothing points back, so a task can be followed
+// forward only: call → encode → insert → (commit) → claim → publish → settle.
+const ROOMS = {
+  message: [],
+  context: [],
+  telemetry: ['context'],
+  store: ['message'],
+  broker: ['message', 'telemetry'],
+  outbox: ['message', 'context', 'telemetry', 'store', 'broker'],
+  http: ['message', 'context', 'telemetry', 'outbox'],
+};
+// Files directly in lib that rooms may import; the others there are entries, which import rooms.
+const COMMON = ['errors.ts', 'deadline.ts', 'options.ts'];
+
+// One owner each: the package, and the only place in lib that may import it.
+const OWNERS = {
+  winston: 'lib/telemetry/**',
+  'celery-node': 'lib/broker/celery-node.ts',
+};
+
+const rooms = Object.entries(ROOMS).map(([room, allowed]) => ({
+  target: `./lib/${room}`,
+  from: './lib',
+  except: [room, ...allowed].map((name) => `./${name}`).concat(COMMON.map((file) => `./${file}`)),
+  message: `lib/${room} may import only: ${[...allowed, ...COMMON].join(', ')}.`,
+}));
+
+const forbid = (names) => ({
+  '@typescript-eslint/no-restricted-imports': [
+    'error',
+    {
+      patterns: names.map((name) => ({
+        group: [name, `${name}/*`],
+        message: `Only ${OWNERS[name]} may import ${name}.`,
+      })),
+    },
+  ],
+});
+const packages = Object.keys(OWNERS);
+// A later entry replaces an earlier one's rule: everything is forbidden in lib, then each owner gets its own back.
+const owners = [
+  { files: ['lib/**/*.ts'], rules: forbid(packages) },
+  ...packages.map((name) => ({
+    files: [OWNERS[name]],
+    rules: forbid(packages.filter((other) => other !== name)),
+  })),
+];
+
+export default tseslint.config(
+  { ignores: ['dist', 'coverage', 'test/package/fixtures/**'] },
+  ...tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: { allowDefaultProject: ['*.mjs'] } } },
+    plugins: { 'import-x': importX },
+    settings: { 'import-x/resolver-next': [createTypeScriptImportResolver()] },
+    rules: {
+      'import-x/no-cycle': 'error',
+      'import-x/no-restricted-paths': ['error', { zones: rooms }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+    },
+  },
+  {
+    files: ['lib/**/*.ts'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        { name: 'process', message: 'Only cli, knexfile, examples and tests read the process.' },
+      ],
+      'no-console': 'error',
+    },
+  },
+  ...owners,
+  {
+    // SQL lives in the store and nowhere else.
+    files: ['lib/**/*.ts'],
+    ignores: ['lib/store/**'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "CallExpression[callee.property.name='raw']",
+          message: 'SQL belongs in lib/store.',
+        },
+      ],
+    },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      '@typescript-eslint/no-unused-expressions': 'off',
+      '@typescript-eslint/no-non-null-assertion': 'off',
+    },
+  },
+  { files: ['*.mjs'], extends: [tseslint.configs.disableTypeChecked] },
+);

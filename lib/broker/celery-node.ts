@@ -1,0 +1,27 @@
+import Client from 'celery-node/dist/app/client';
+import { AsyncResult } from 'celery-node/dist/app/result';
+import Task from 'celery-node/dist/app/task';
+import type { CeleryBackend } from 'celery-node/dist/backends';
+
+export { AsyncResult, Client };
+export type { CeleryBackend };
+
+/** The members of celery-node's Client that keep their meaning in ours. */
+interface ClientShape {
+  conf: Client['conf'];
+  asyncResult(taskId: string): AsyncResult;
+  isReady(): Promise<unknown>;
+  disconnect(): Promise<unknown>;
+}
+interface TaskShape {
+  name: string;
+}
+
+// The same classes at run time (instanceof holds), under types that let sendTask, delay and applyAsync
+// return promises: celery-node's return before anything is sent.
+export const ClientBase = Client as unknown as new (
+  broker: string,
+  backend: string,
+  queue?: string,
+) => ClientShape;
+export const TaskBase = Task as unknown as new (client: object, name: string) => TaskShape;

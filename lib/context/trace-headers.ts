@@ -1,0 +1,66 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+export type TraceHeaders = Readonly<Record<string, string>>;
+
+/** Gives the trace headers of a call instead of Sentry, OpenTelemetry and the incoming request. */
+export type TraceSource = () => TraceHeaders;
+
+const PROPAGATED = ['traceparent', 'tracestate', 'sentry-trace', 'baggage'] as const;
+const incoming = new AsyncLocalStorage<TraceHeaders>();
+
+/** Runs `fn` with the trace headers of an incoming request as the ones to fall back to. */
+export function withIncomingTrace<T>(headers: Readonly<Record<string, unknown>>, fn: () => T): T {
+  const found: Record<string, string> = {};
+  for (const name of PROPAGATED) {
+    const value = headers[name];
+    if (typeof value === 'string') found[name] = value;
+  }
+  return incoming.run(found, fn);
+}
+
+/**
+ * The trace that a message sent from here belongs to: what OpenTelemetry and Sentry would send, if one of them
+ * is running, else what came in with the request.
+ */
+export function currentTraceHeaders(): TraceHeaders {
+  const active = mergeTraces(openTelemetryHeaders(), sentryHeaders());
+  return Object.keys(active).length > 0 ? active : (incoming.getStore() ?? {});
+}
+
+// Both libraries announce themselves on globalThis, across copies and module systems. Asking there first
+// means that neither is ever loaded by us into a process that does not use it.
+function openTelemetryHeaders(): TraceHeaders {
+  if (!(Symbol.for('opentelemetry.js.api.1') in globalThis)) return {};
+  const { context, propagation } = requireOptional<typeof import('@opentelemetry/api')>('@opentelemetry/api');
+  const carrier: Record<string, string> = {};
+  propagation.inject(context.active(), carrier);
+  return carrier;
+}
+
+function sentryHeaders(): TraceHeaders {
+  if (!('__SENTRY__' in globalThis)) return {};
+  const sentry = requireOptional<typeof import('@sentry/node')>('@sentry/node');
+  return sentry.isInitialized() ? { ...sentry.getTraceData() } : {};
+}
+
+function requireOptional<T>(name: string): T {
+  // eslint-disable-next-line @typescript-eslint/no-require-imports -- an optional peer, loaded only where it runs
+  return require(name) as T;
+}
+
+function mergeTraces(first: TraceHeaders, second: TraceHeaders): TraceHeaders {
+  const merged: Record<string, string> = {};
+  for (const [name, value] of Object.entries({ ...first, ...second })) {
+    if (typeof value === 'string' && value !== '') merged[name.toLowerCase()] = value;
+  }
+  const baggage = mergeBaggage(first['baggage'], second['baggage']);
+  if (baggage !== undefined) merged['baggage'] = baggage;
+  return merged;
+}
+
+// Sentry's baggage has only Sentry's members, OpenTelemetry's only the user's: neither may push out the other.
+function mergeBaggage(first: string | undefined, second: string | undefined): string | undefined {
+  const members = [first, second].flatMap((list) => list?.split(',') ?? []).map((member) => member.trim());
+  const byKey = new Map(members.filter(Boolean).map((member) => [member.split('=')[0], member]));
+  return byKey.size === 0 ? undefined : [...byKey.values()].join(',');
+}

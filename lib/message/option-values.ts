@@ -1,0 +1,106 @@
+import { CeleryOutboxError } from '../errors';
+import { Canvas } from './canvas';
+import { snapshotJson, type EncodedJson } from './json';
+import { isPlainObject } from './plain-object';
+import { textFault, MAX_SHORT_STRING_BYTES, type TextRule } from './text';
+import { formatInstant } from './time';
+import { unexpected } from './unexpected';
+import type { CelerySignature } from './stored-options';
+
+/** Checks a value given for an option and returns it as it is stored. */
+export type ValueRule<T> = (value: unknown, option: string) => T;
+
+const invalid = (option: string, expected: string, value: unknown): CeleryOutboxError =>
+  unexpected('ERR_CELERY_OUTBOX_INVALID_OPTION', `Option ${option}`, expected, value);
+
+export function text(rule: TextRule): ValueRule<string> {
+  return (value, option) => {
+    const fault = textFault(value, rule);
+    if (fault === null && typeof value === 'string') return value;
+    throw invalid(option, fault ?? 'a string', value);
+  };
+}
+
+export function number(expected: string, accepts: (value: number) => boolean): ValueRule<number> {
+  return (value, option) => {
+    if (typeof value === 'number' && accepts(value)) return value;
+    throw invalid(option, expected, value);
+  };
+}
+
+export function integer(min: number, max: number): ValueRule<number> {
+  const accepts = (value: number): boolean => Number.isInteger(value) && value >= min && value <= max;
+  return number(`an integer from ${String(min)} to ${String(max)}`, accepts);
+}
+
+export const flag: ValueRule<boolean> = (value, option) => {
+  if (typeof value === 'boolean') return value;
+  throw invalid(option, 'true or false', value);
+};
+
+export const instant: ValueRule<string> = (value, option) => {
+  const formatted = formatInstant(value);
+  if (formatted !== null) return formatted;
+  throw invalid(option, 'a valid Date or ISO 8601 string within the years 1 to 9999', value);
+};
+
+export const secondsOrInstant: ValueRule<number | string> = (value, option) => {
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  const formatted = formatInstant(value);
+  if (formatted !== null) return formatted;
+  throw invalid(
+    option,
+    'a number of seconds, or a valid Date or ISO 8601 string within the years 1 to 9999',
+    value,
+  );
+};
+
+/** Set by the protocol. A custom header of the same name would overwrite it in the message. */
+const PROTOCOL_HEADERS: ReadonlySet<string> = new Set(
+  (
+    'lang task id shadow eta expires group group_index retries timelimit root_id parent_id argsrepr kwargsrepr ' +
+    'origin ignore_result compression'
+  ).split(' '),
+);
+
+export const headers: ValueRule<EncodedJson> = (value, option) => {
+  if (!isPlainObject(value)) throw invalid(option, 'a plain object', value);
+  for (const name of Object.keys(value)) {
+    const fault = textFault(name, { maxBytes: MAX_SHORT_STRING_BYTES });
+    if (fault !== null) throw invalid(`${option}: a header name`, fault, name);
+    if (PROTOCOL_HEADERS.has(name)) {
+      throw invalid(`${option}: a header name`, "none of the Celery protocol's own", name);
+    }
+  }
+  return snapshotJson(value, option);
+};
+
+export const canvas: ValueRule<CelerySignature> = (value, option) => {
+  if (value instanceof Canvas) return value.toCelery();
+  throw invalid(option, 'a signature, chain, group or chord', value);
+};
+
+export const chordBody: ValueRule<EncodedJson> = (value, option) =>
+  snapshotJson(canvas(value, option), option);
+
+export const canvases: ValueRule<CelerySignature[]> = (value, option) => {
+  if (!Array.isArray(value)) return [canvas(value, option)];
+  return value.map((item, index) => canvas(item, `${option}[${String(index)}]`));
+};
+
+export const steps: ValueRule<CelerySignature[]> = (value, option) => {
+  if (!Array.isArray(value))
+    throw invalid(option, 'an array of signatures in the order in which they run', value);
+  const signatures = canvases(value, option);
+  // A worker hands the rest of the chain to every member of such a group; chain() makes a chord of it instead.
+  const groupAt = signatures.slice(0, -1).findIndex((signature) => signature.subtask_type === 'group');
+  if (groupAt !== -1) {
+    const place = `${option}[${String(groupAt)}]`;
+    throw invalid(
+      place,
+      'the last step if it is a group: give chain(group, ...rest) instead',
+      value[groupAt],
+    );
+  }
+  return signatures.reverse();
+};

@@ -1,0 +1,239 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Knex } from 'knex';
+import type { LogContext } from './context/log-context';
+import type { TraceSource } from './context/trace-headers';
+import { CeleryOutboxError } from './errors';
+import type { Redact } from './message/redact';
+import type { TableNames, TableOptions } from './store/table-names';
+import { tableNames } from './store/table-names';
+import { createDefaultLogger, type Logger } from './telemetry/logger';
+
+export interface CeleryOptions {
+  /** Broker URL: `amqp://`, `amqps://`, `redis://` or `rediss://`. */
+  broker: string;
+  /** Result backend URL, for `AsyncResult.get()`. */
+  backend?: string;
+  /** @defaultValue `celery` */
+  queue?: string;
+}
+
+export interface OutboxOptions extends TableOptions {
+  /** A Knex instance for PostgreSQL. */
+  knex: Knex;
+  /** Where Celery is. Needed for `excludeTasks` and for results; the write path itself uses the database only. */
+  celery?: CeleryOptions;
+  /** Tasks that are sent to the broker at once, past the outbox. Needs `celery`. */
+  excludeTasks?: readonly (string | RegExp)[];
+  /** Refuse a send outside any transaction, instead of warning. @defaultValue false */
+  strict?: boolean;
+  /** Makes the args and kwargs that people may see. Fails closed. */
+  redact?: Redact;
+  /** Which fields of the log context are stored and sent on. @defaultValue all of them */
+  logContext?: { keys: readonly string[] };
+  /** Trace headers: false for none, a function for your own. @defaultValue Sentry, OpenTelemetry, the request */
+  trace?: false | TraceSource;
+  /** @defaultValue winston, JSON lines on standard output */
+  logger?: Logger;
+  /** Largest args + kwargs + options of one task, as JSON in UTF-8. @defaultValue 1048576 */
+  maxPayloadBytes?: number;
+  /** How long an idempotency key is remembered. @defaultValue 86400000 (a day) */
+  idempotencyWindowMs?: number;
+  /** How long to wait for the answer to COMMIT before the outcome counts as unknown. @defaultValue 10000 */
+  commitTimeoutMs?: number;
+}
+
+export interface OutboxSettings {
+  readonly knex: Knex;
+  readonly celery:
+    { readonly broker: string; readonly backend: string | undefined; readonly queue: string } | undefined;
+  readonly excludeTasks: readonly (string | RegExp)[];
+  readonly strict: boolean;
+  readonly redact: Redact | undefined;
+  readonly logContextKeys: ReadonlySet<string> | undefined;
+  readonly trace: false | TraceSource | undefined;
+  readonly logger: Logger;
+  readonly maxPayloadBytes: number;
+  readonly idempotencyWindowMs: number;
+  readonly commitTimeoutMs: number;
+  readonly names: TableNames;
+}
+
+// Methods, not functions: so that callbacks may ask for Express's Request and Response.
+export interface MiddlewareOptions {
+  /** Which requests get a transaction. @defaultValue every method but GET, HEAD and OPTIONS */
+  when?(req: IncomingMessage): boolean;
+  /** What happens when the client goes away before the answer. @defaultValue `rollback` */
+  onAbort?: 'rollback' | 'continue';
+  /** Whether the answer that is about to leave commits. @defaultValue status below 400 */
+  shouldCommit?(req: IncomingMessage, res: ServerResponse): boolean;
+  /** How long a handler may take until its response begins. @defaultValue 30000 */
+  timeoutMs?: number;
+  /** Log context of a request. */
+  context?(req: IncomingMessage): LogContext;
+}
+
+export type MiddlewareSettings = Readonly<Required<Omit<MiddlewareOptions, 'context'>>> &
+  Readonly<Pick<MiddlewareOptions, 'context'>>;
+
+type Check = (value: unknown) => boolean;
+interface Rule {
+  readonly expected: string;
+  readonly check: Check;
+}
+type Rules = Readonly<Record<string, Rule>>;
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const isFunction: Check = (value) => typeof value === 'function';
+const isPositive = (value: unknown, max: number): boolean =>
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= max;
+const milliseconds: Rule = {
+  expected: `a whole number of milliseconds from 1 to ${String(MAX_TIMER_MS)}`,
+  check: (value) => isPositive(value, MAX_TIMER_MS),
+};
+const text: Rule = {
+  expected: 'a non-empty string',
+  check: (value) => typeof value === 'string' && value !== '',
+};
+
+const OUTBOX_RULES: Rules = {
+  knex: { expected: 'a Knex instance for PostgreSQL, not a transaction', check: isPostgresKnex },
+  celery: { expected: 'an object { broker, backend?, queue? }', check: isRecord },
+  excludeTasks: {
+    expected: 'an array of task names and regular expressions',
+    check: (value) =>
+      Array.isArray(value) && value.every((item) => typeof item === 'string' || item instanceof RegExp),
+  },
+  strict: { expected: 'a boolean', check: (value) => typeof value === 'boolean' },
+  redact: { expected: 'a function', check: isFunction },
+  logContext: {
+    expected: 'an object { keys: string[] }',
+    check: (value) =>
+      isRecord(value) &&
+      Object.keys(value).every((key) => key === 'keys') &&
+      Array.isArray(value['keys']) &&
+      value['keys'].every((key) => typeof key === 'string'),
+  },
+  trace: { expected: 'false or a function', check: (value) => value === false || isFunction(value) },
+  logger: {
+    expected: 'an object with debug, info, warn and error',
+    check: (value) =>
+      isRecord(value) && ['debug', 'info', 'warn', 'error'].every((level) => isFunction(value[level])),
+  },
+  maxPayloadBytes: {
+    expected: 'a whole number of bytes above 0',
+    check: (value) => isPositive(value, Number.MAX_SAFE_INTEGER),
+  },
+  idempotencyWindowMs: {
+    expected: 'a whole number of milliseconds above 0',
+    check: (value) => isPositive(value, Number.MAX_SAFE_INTEGER),
+  },
+  commitTimeoutMs: milliseconds,
+  tableName: text,
+  schema: text,
+};
+
+const brokerUrl: Rule = {
+  expected: 'a URL that begins with amqp://, amqps://, redis:// or rediss://',
+  check: (value) => typeof value === 'string' && /^(amqps?|rediss?):\/\//.test(value) && URL.canParse(value),
+};
+const CELERY_RULES: Rules = { broker: brokerUrl, backend: brokerUrl, queue: text };
+
+const MIDDLEWARE_RULES: Rules = {
+  when: { expected: 'a function', check: isFunction },
+  onAbort: {
+    expected: "'rollback' or 'continue'",
+    check: (value) => value === 'rollback' || value === 'continue',
+  },
+  shouldCommit: { expected: 'a function', check: isFunction },
+  timeoutMs: milliseconds,
+  context: { expected: 'a function', check: isFunction },
+};
+
+/** Options of createOutbox with their defaults, checked and frozen. */
+export function parseOutboxOptions(options: OutboxOptions): OutboxSettings {
+  assertOptions('createOutbox', OUTBOX_RULES, options);
+  requireOption('createOutbox', 'knex', OUTBOX_RULES, options.knex);
+  const excludeTasks = options.excludeTasks ?? [];
+  if (excludeTasks.length > 0)
+    requireOption('createOutbox with excludeTasks', 'celery', OUTBOX_RULES, options.celery);
+  return Object.freeze({
+    knex: options.knex,
+    celery: parseCelery(options.celery),
+    excludeTasks,
+    strict: options.strict ?? false,
+    redact: options.redact,
+    logContextKeys: options.logContext && new Set(options.logContext.keys),
+    trace: options.trace,
+    logger: options.logger ?? createDefaultLogger(),
+    maxPayloadBytes: options.maxPayloadBytes ?? 1_048_576,
+    idempotencyWindowMs: options.idempotencyWindowMs ?? 86_400_000,
+    commitTimeoutMs: options.commitTimeoutMs ?? 10_000,
+    names: tableNames(options),
+  });
+}
+
+const READ_ONLY_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** Options of the middleware with their defaults, checked and frozen. */
+export function parseMiddlewareOptions(options: MiddlewareOptions = {}): MiddlewareSettings {
+  assertOptions('middleware', MIDDLEWARE_RULES, options);
+  return Object.freeze({
+    when: options.when ?? ((req) => !READ_ONLY_METHODS.has(req.method ?? '')),
+    onAbort: options.onAbort ?? 'rollback',
+    shouldCommit: options.shouldCommit ?? ((_req, res) => res.statusCode < 400),
+    timeoutMs: options.timeoutMs ?? 30_000,
+    ...(options.context && { context: options.context }),
+  });
+}
+
+function parseCelery(celery: CeleryOptions | undefined): OutboxSettings['celery'] {
+  if (celery === undefined) return undefined;
+  assertOptions('celery', CELERY_RULES, celery);
+  requireOption('celery', 'broker', CELERY_RULES, celery.broker);
+  return Object.freeze({ broker: celery.broker, backend: celery.backend, queue: celery.queue ?? 'celery' });
+}
+
+function assertOptions(owner: string, rules: Rules, options: unknown): void {
+  if (!isRecord(options)) throw invalid(owner, 'an object of options', options);
+  for (const [name, value] of Object.entries(options)) {
+    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
+    if (rule === undefined) {
+      throw new CeleryOutboxError(
+        'ERR_CELERY_OUTBOX_UNKNOWN_OPTION',
+        `${owner} has no option ${JSON.stringify(name)}, only: ${Object.keys(rules).join(', ')}`,
+      );
+    }
+    if (value !== undefined && !rule.check(value)) throw invalid(`${owner}: ${name}`, rule.expected, value);
+  }
+}
+
+function requireOption(owner: string, name: string, rules: Rules, value: unknown): void {
+  if (value === undefined) throw invalid(`${owner}: ${name}`, rules[name]?.expected ?? 'a value', value);
+}
+
+function invalid(what: string, expected: string, got: unknown): CeleryOutboxError {
+  return new CeleryOutboxError(
+    'ERR_CELERY_OUTBOX_INVALID_OPTION',
+    `${what} must be ${expected}, got ${show(got)}`,
+  );
+}
+
+// Never the value of a URL: it may hold a password.
+function show(value: unknown): string {
+  if (typeof value === 'string')
+    return value.includes('@') ? 'a string with credentials' : JSON.stringify(value);
+  return typeof value === 'object' && value !== null
+    ? Array.isArray(value)
+      ? 'an array'
+      : 'an object'
+    : String(value);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isPostgresKnex(value: unknown): boolean {
+  const knex = value as { client?: { dialect?: unknown }; isTransaction?: unknown } | null | undefined;
+  return typeof value === 'function' && knex?.client?.dialect === 'postgresql' && knex.isTransaction !== true;
+}

@@ -1,0 +1,43 @@
+import { currentLogContext } from '../context/log-context';
+import { currentTraceHeaders } from '../context/trace-headers';
+import { encodeJson } from '../message/json';
+import type { OutboxSettings } from '../options';
+import { logEvent } from '../telemetry/logger';
+
+/** Trace and log context of a call, as JSON text. */
+export interface CapturedContext {
+  readonly traceHeaders: string | null;
+  readonly logContext: string | null;
+}
+
+/**
+ * Takes the context of the caller. To be called synchronously from the call: inside some callbacks of knex and
+ * pg it is lost. Telemetry must never break a business transaction, so this never throws.
+ */
+export function captureContext(settings: OutboxSettings): CapturedContext {
+  return { traceHeaders: captureTrace(settings), logContext: captureLog(settings) };
+}
+
+function captureTrace(settings: OutboxSettings): string | null {
+  if (settings.trace === false) return null;
+  try {
+    const headers = (settings.trace ?? currentTraceHeaders)();
+    return Object.keys(headers).length === 0 ? null : encodeJson(headers, 'trace');
+  } catch (error) {
+    logEvent(settings.logger, 'warn', 'celery_outbox_context_failed', { error });
+    return null;
+  }
+}
+
+function captureLog({ logContextKeys, logger }: OutboxSettings): string | null {
+  const members: string[] = [];
+  for (const [key, value] of Object.entries(currentLogContext())) {
+    if (value === undefined || (logContextKeys !== undefined && !logContextKeys.has(key))) continue;
+    try {
+      members.push(`${JSON.stringify(key)}:${encodeJson(value, key)}`);
+    } catch (error) {
+      logEvent(logger, 'warn', 'celery_outbox_context_failed', { key, error });
+    }
+  }
+  return members.length === 0 ? null : `{${members.join(',')}}`;
+}

@@ -1,0 +1,168 @@
+import type { Knex } from 'knex';
+import { ClientBase } from '../broker/celery-node';
+import { OutboxResult } from '../broker/result-backend';
+import { CeleryOutboxError } from '../errors';
+import type { Canvas } from '../message/canvas';
+import type { Chord } from '../message/chord';
+import type { Group } from '../message/group';
+import type { Signature } from '../message/signature';
+import { encodeCanvas } from '../message/encode-canvas';
+import type { TaskName, TaskParameters } from '../message/task-registry';
+import { assertOwnTransaction } from '../store/own-transaction';
+import { logEvent } from '../telemetry/logger';
+import { assertNoneExcluded, isExcluded, sendDirectly } from './excluded-tasks';
+import type { OutboxHome } from './home';
+import { OutboxTask } from './outbox-task';
+import { encodeCall, encodingOf, type UncheckedCall } from './encode-call';
+import type { ApplyOptions, SendOptions, TaskCall } from './send-options';
+import { storeTasks } from './store-tasks';
+import { assertNotClosed } from './unit-of-work';
+import { WatchedPromise } from './watched-promise';
+
+/**
+ * A Celery client that writes tasks to the outbox table instead of the broker.
+ *
+ * `req.celery` writes in the request's transaction. `outbox.celery` writes in the transaction that it is called
+ * in: a request's, one of `outbox.transaction()`, or the one given as `trx`. Outside any, it warns and writes in
+ * one of its own, or refuses with `strict`.
+ */
+export class OutboxCelery extends ClientBase {
+  readonly #home: OutboxHome;
+  readonly #bound: Knex.Transaction | undefined;
+
+  /** @internal */
+  constructor(home: OutboxHome, bound?: Knex.Transaction) {
+    const { broker = '', backend = '', queue } = home.settings.celery ?? {};
+    super(broker, backend, queue);
+    this.#home = home;
+    this.#bound = bound;
+  }
+
+  /**
+   * Stores one task. Resolves once the row is written; the task is sent if and when its transaction commits.
+   *
+   * @param options - an options object, or a task id as in celery-node.
+   * @throws a coded error, before anything is written, if the task cannot be kept as it is.
+   */
+  sendTask<N extends TaskName>(
+    name: N,
+    ...[args, kwargs, options]: TaskParameters<N, SendOptions | string>
+  ): Promise<OutboxResult> {
+    const call = { name, args, kwargs, options: typeof options === 'string' ? { taskId: options } : options };
+    return this.#send([call], ([taskId]) => this.asyncResult(taskId as string));
+  }
+
+  /** Stores any number of tasks with one INSERT, in this order: all of them, or none. */
+  sendTasks<const Names extends readonly TaskName[]>(calls: {
+    readonly [I in keyof Names]: TaskCall<Names[I]>;
+  }): Promise<OutboxResult[]> {
+    return this.#send(calls, (taskIds) => taskIds.map((taskId) => this.asyncResult(taskId)));
+  }
+
+  /** celery-node's task object: `createTask('tasks.add').delay(1, 2)`. */
+  createTask<N extends TaskName>(name: N): OutboxTask<N> {
+    return new OutboxTask(this, name);
+  }
+
+  /**
+   * Stores a canvas as one unit: all of its messages, or none.
+   *
+   * @returns the result of a signature, of a chain's last task, of a chord's body; for a group one per member.
+   */
+  applyAsync(canvas: Signature | Chord, options?: ApplyOptions): Promise<OutboxResult>;
+  applyAsync(canvas: Group, options?: ApplyOptions): Promise<OutboxResult[]>;
+  applyAsync(canvas: Canvas, options?: ApplyOptions): Promise<OutboxResult | OutboxResult[]>;
+  applyAsync(
+    canvas: Canvas,
+    { trx: given, ...options }: ApplyOptions = {},
+  ): Promise<OutboxResult | OutboxResult[]> {
+    return this.#dispatch([given], async (trx) => {
+      const { tasks, result } = encodeCanvas(canvas, options, encodingOf(this.#home.settings));
+      assertNoneExcluded(this.#home.settings, tasks);
+      if (result.groupId !== null) {
+        await storeTasks(this.#home, trx, tasks);
+        return result.taskIds.map((taskId) => this.asyncResult(taskId));
+      }
+      const [resultId] = result.taskIds;
+      const [answer] = await storeTasks(this.#home, trx, tasks, resultId);
+      return this.asyncResult(answer as string);
+    });
+  }
+
+  override asyncResult(taskId: string): OutboxResult {
+    return new OutboxResult(taskId, this.#home.results);
+  }
+
+  /** There is nothing to wait for: the database is asked when a task is sent. */
+  override isReady(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Ends the connections of results and of direct sends; the next use opens them again. */
+  override async disconnect(): Promise<void> {
+    await Promise.all([this.#home.results.disconnect(), this.#home.direct?.close()]);
+  }
+
+  /** @internal The same client for one transaction. */
+  boundTo(trx: Knex.Transaction): OutboxCelery {
+    return new OutboxCelery(this.#home, trx);
+  }
+
+  #send<T>(calls: readonly UncheckedCall[], toResult: (taskIds: string[]) => T): Promise<T> {
+    const home = this.#home;
+    return this.#dispatch(
+      calls.map((call) => call.options?.trx),
+      async (trx) => {
+        const encoding = encodingOf(home.settings);
+        const tasks = calls.map((call) => encodeCall(call, encoding));
+        const direct = new Set(tasks.filter((task) => isExcluded(home.settings, task.taskName)));
+        const stored = tasks.filter((task) => !direct.has(task));
+        const answers = await storeTasks(home, trx, stored);
+        for (const task of direct) await sendDirectly(home, task);
+        const answerOf = new Map(stored.map((task, index) => [task, answers[index]]));
+        return toResult(tasks.map((task) => answerOf.get(task) ?? task.taskId));
+      },
+    );
+  }
+
+  /** Starts `work` at once, so that it takes the caller's context, and lets the transaction wait for it. */
+  #dispatch<T>(given: readonly unknown[], work: (trx?: Knex.Transaction) => Promise<T>): Promise<T> {
+    const around = this.#bound ?? this.#home.ambient.getStore();
+    let trx = around;
+    const start = async (): Promise<T> => {
+      assertNotClosed(this.#home);
+      trx = this.#given(given) ?? around;
+      return work(trx);
+    };
+    const send = WatchedPromise.of(start());
+    if (trx !== undefined) this.#watch(send, trx);
+    return send;
+  }
+
+  #given(given: readonly unknown[]): Knex.Transaction | undefined {
+    const [trx, ...others] = new Set(given);
+    if (others.length > 0) {
+      throw new CeleryOutboxError(
+        'ERR_CELERY_OUTBOX_INVALID_OPTION',
+        'trx must be the same for all tasks of one sendTasks call: they are written with one INSERT',
+      );
+    }
+    if (trx === undefined) return undefined;
+    assertOwnTransaction(this.#home.settings.knex, trx);
+    return trx;
+  }
+
+  // The transaction takes on the duty to report a failure that nobody looks at, unless it is over.
+  #watch(send: WatchedPromise<unknown>, trx: Knex.Transaction): void {
+    this.#home.ledgers.of(trx).track(send);
+    send.peek(
+      () => undefined,
+      (error) => {
+        setImmediate(() => {
+          if (send.observed) return;
+          logEvent(this.#home.settings.logger, 'error', 'celery_outbox_send_unobserved', { error });
+        });
+      },
+    );
+  }
+}

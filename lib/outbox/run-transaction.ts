@@ -1,0 +1,15 @@
+import type { Knex } from 'knex';
+import type { OutboxHome } from './home';
+import { UnitOfWork } from './unit-of-work';
+
+/** Runs `fn` in a transaction of its own, or in a savepoint of the one around it if that is still open. */
+export async function runTransaction<T>(
+  home: OutboxHome,
+  fn: (trx: Knex.Transaction) => Promise<T>,
+): Promise<T> {
+  const around = home.ambient.getStore();
+  if (around === undefined || around.isCompleted() || home.ledgers.of(around).isClosed) {
+    return UnitOfWork.run(home, fn);
+  }
+  return around.transaction((savepoint) => home.ambient.run(savepoint, () => fn(savepoint)));
+}

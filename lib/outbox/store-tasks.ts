@@ -1,0 +1,58 @@
+import type { Knex } from 'knex';
+import { CeleryOutboxError } from '../errors';
+import type { EncodedTask } from '../message/encode-task';
+import { insertTasks, type OutboxTaskRow } from '../store/insert-tasks';
+import { logEvent } from '../telemetry/logger';
+import { captureContext } from './capture-context';
+import type { OutboxHome } from './home';
+import { UnitOfWork } from './unit-of-work';
+
+/**
+ * Writes tasks with the context of the caller: in `trx`, or outside any transaction in one of their own.
+ *
+ * @param resultId - where the result will be, if it is not each task's own.
+ * @returns for each the id of its result: or that of the earlier task with the same idempotency key.
+ * @throws ERR_CELERY_OUTBOX_NO_TRANSACTION, ERR_CELERY_OUTBOX_TRANSACTION_SETTLED, ERR_CELERY_OUTBOX_STORE_FAILED
+ */
+export async function storeTasks(
+  home: OutboxHome,
+  trx: Knex.Transaction | undefined,
+  tasks: readonly EncodedTask[],
+  resultId?: string,
+): Promise<string[]> {
+  if (tasks.length === 0) return [];
+  const context = captureContext(home.settings);
+  const rows = tasks.map((task) => ({ ...task, ...context, resultId: resultId ?? task.taskId }));
+  if (trx === undefined) noteMissingTransaction(home, rows);
+  return trx === undefined
+    ? UnitOfWork.run(home, (own) => storeIn(home, own, rows))
+    : storeIn(home, trx, rows);
+}
+
+async function storeIn(
+  home: OutboxHome,
+  trx: Knex.Transaction,
+  rows: readonly OutboxTaskRow[],
+): Promise<string[]> {
+  const { names, idempotencyWindowMs } = home.settings;
+  const ledger = home.ledgers.of(trx);
+  ledger.assertOpen(trx);
+  const outcomes = await insertTasks(trx, names, rows, idempotencyWindowMs);
+  ledger.record(
+    rows
+      .filter((_, index) => outcomes[index]?.stored)
+      .map(({ taskId, taskName, orderingKey }) => ({ taskId, taskName, orderingKey })),
+  );
+  return outcomes.map((outcome) => outcome.resultId);
+}
+
+function noteMissingTransaction({ settings }: OutboxHome, rows: readonly OutboxTaskRow[]): void {
+  const taskNames = [...new Set(rows.map((row) => row.taskName))];
+  if (settings.strict) {
+    throw new CeleryOutboxError(
+      'ERR_CELERY_OUTBOX_NO_TRANSACTION',
+      `${taskNames.join(', ')} was sent outside a transaction, which strict refuses: use outbox.transaction(), or give trx`,
+    );
+  }
+  logEvent(settings.logger, 'warn', 'celery_outbox_not_in_transaction', { task_names: taskNames });
+}

@@ -1,0 +1,76 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { expect } from 'chai';
+import { startServices } from '../../services';
+import { answers } from '../../services/answers';
+import { familyOf, identify } from '../../services/private/proc';
+import { listRunDirectories } from '../../services/private/run-directory';
+import { canRunPrivately, privatePlatform } from './fixtures/platforms';
+import { remainsOf, startRun, type StartedRun } from './fixtures/started-run';
+
+const GONE_DEADLINE_MS = 10_000;
+/** Run, supervisor, redis, epmd, beam with two helpers and more, the postmaster with its five and more. */
+const LEAST_PROCESSES = 12;
+/** The same without run and supervisor. */
+const LEAST_ORPHANS = 10;
+
+if (canRunPrivately()) {
+  describe('a run that did not close its services', function () {
+    this.timeout(40_000);
+    let run: StartedRun | undefined;
+
+    afterEach(() => {
+      run?.child.kill('SIGKILL');
+    });
+
+    it('leaves nothing when it is killed', async () => {
+      run = await startRun('stay');
+      expect(run.processes.length).to.be.at.least(LEAST_PROCESSES);
+      run.child.kill('SIGKILL');
+      expect(await remainsOf(run, GONE_DEADLINE_MS)).to.deep.equal([]);
+    });
+
+    it('ends by itself when it has nothing more to do, and leaves nothing', async () => {
+      run = await startRun('end');
+      if (run.child.exitCode === null)
+        await once(run.child, 'exit', { signal: AbortSignal.timeout(GONE_DEADLINE_MS) });
+      expect(run.child.exitCode).to.equal(0);
+      expect(await remainsOf(run, GONE_DEADLINE_MS)).to.deep.equal([]);
+    });
+
+    it('leaves nothing when its supervisor is told to end', async () => {
+      run = await startRun('stay');
+      process.kill(run.supervisor.pid, 'SIGTERM');
+      expect(await remainsOf(withoutRun(run), GONE_DEADLINE_MS)).to.deep.equal([]);
+    });
+
+    it('leaves nothing when its supervisor is killed and it closes', async () => {
+      const services = await startServices(['redis'], { platform: privatePlatform() });
+      const self = identify(process.pid);
+      const family = self ? familyOf(self) : [];
+      const ours = listRunDirectories().filter(({ owner }) => family.some(({ pid }) => pid === owner.pid));
+      for (const { owner } of ours) process.kill(owner.pid, 'SIGKILL');
+      await services.close();
+      expect(ours).to.have.length(1);
+      expect(ours.filter(({ directory }) => existsSync(directory))).to.deep.equal([]);
+      expect(await answers.redis(services.redis.url)).to.equal(false);
+    });
+
+    it('leaves to the next run what its killed supervisor could not end', async () => {
+      run = await startRun('stay');
+      process.kill(run.supervisor.pid, 'SIGKILL');
+      expect(await remainsOf(withoutRun(run), 0)).to.have.length.at.least(LEAST_ORPHANS);
+      const next = await startServices(['redis'], { platform: privatePlatform() });
+      try {
+        expect(await remainsOf(withoutRun(run), 0)).to.deep.equal([]);
+      } finally {
+        await next.close();
+      }
+    });
+  });
+}
+
+/** The run itself may live on; only what it started has to go. */
+function withoutRun(run: StartedRun): StartedRun {
+  return { ...run, processes: run.processes.filter(({ pid }) => pid !== run.child.pid) };
+}
