@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { CATALOG } from './catalog';
 import { startServices } from './index';
 import { SERVICE_NAMES, type ServiceName } from './service';
@@ -13,7 +12,7 @@ async function main(args: readonly string[]): Promise<void> {
     process.exitCode = 2;
     return;
   }
-  const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  const interrupted = interruption();
   const names = args.length === 0 ? SERVICE_NAMES : args.filter(isServiceName);
   const services = await startServices(names);
   for (const name of new Set(names))
@@ -23,6 +22,13 @@ async function main(args: readonly string[]): Promise<void> {
   await interrupted;
   clearInterval(alive);
   await services.close();
+}
+
+/** Listens for good: npm passes on the Ctrl-C that the terminal has sent to us already. */
+function interruption(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, resolve);
+  });
 }
 
 function isServiceName(arg: string): arg is ServiceName {

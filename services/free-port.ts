@@ -21,7 +21,7 @@ export async function freePort(): Promise<number> {
     given.add(port);
     return port;
   }
-  throw new Error(`No free port found on 127.0.0.1 in ${String(ATTEMPTS)} attempts.`);
+  throw new Error(`No free port found on 127.0.0.1 in ${ATTEMPTS} attempts.`);
 }
 
 function canListen(port: number): Promise<boolean> {

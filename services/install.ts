@@ -41,5 +41,5 @@ async function withoutDaemons(policyFile: string, install: () => Promise<void>):
 
 /** 101 means forbidden. Bound to this process, so that a file left behind forbids nothing for long. */
 function policy(): string {
-  return `#!/bin/sh\n${MARK}\nif kill -0 ${String(process.pid)} 2>/dev/null; then exit 101; fi\nexit 0\n`;
+  return `#!/bin/sh\n${MARK}\nif kill -0 ${process.pid} 2>/dev/null; then exit 101; fi\nexit 0\n`;
 }

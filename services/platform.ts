@@ -25,6 +25,8 @@ export interface Platform {
 
 /** The longest thing ever run is an installation over a slow network. */
 const RUN_DEADLINE_MS = 10 * 60_000;
+/** Node would kill what prints more than a megabyte, in the middle of an installation. */
+const MAX_OUTPUT_BYTES = 2 ** 28;
 
 /** This machine. */
 export function hostPlatform(): Platform {
@@ -38,7 +40,11 @@ export function hostPlatform(): Platform {
     dockerAnswers: () => engineAnswers(environment),
     async run(command, args, extra) {
       const env = { ...environment, ...extra };
-      await promisify(execFile)(command, args, { env, timeout: RUN_DEADLINE_MS });
+      await promisify(execFile)(command, args, {
+        env,
+        timeout: RUN_DEADLINE_MS,
+        maxBuffer: MAX_OUTPUT_BYTES,
+      });
     },
     notify(line) {
       process.stderr.write(`${line}\n`);

@@ -44,8 +44,16 @@ export function startSupervisor(): Supervisor {
 
 async function untilExit(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  child.ref();
-  await once(child, 'exit', { signal: AbortSignal.timeout(CLOSE_DEADLINE_MS) });
+  const deadline = new AbortController();
+  // This timer keeps the run alive, not the child: a child would count as an open handle for a while after its exit.
+  const timer = setTimeout(() => {
+    deadline.abort();
+  }, CLOSE_DEADLINE_MS);
+  try {
+    await once(child, 'exit', { signal: deadline.signal });
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function spawnSupervisor(): ChildProcess {

@@ -34,7 +34,7 @@ function splice(steps: readonly Canvas[]): Canvas[] {
   });
 }
 
-/** Whatever follows a group or a chord becomes the body of a chord; a single step is itself. */
+/** Only the last step of a chain may be a group or a chord: what follows one becomes the body of a chord. */
 function sequence(steps: readonly Canvas[]): Canvas | undefined {
   const barrierAt = steps.findIndex((step) => step instanceof Group || step instanceof Chord);
   const lastAt = barrierAt === -1 ? steps.length - 1 : barrierAt;
@@ -43,12 +43,12 @@ function sequence(steps: readonly Canvas[]): Canvas | undefined {
   return last === undefined || tasks.length === 0 ? last : new Chain(tasks, last);
 }
 
-function absorb(step: Canvas | undefined, following: readonly Canvas[]): Canvas | undefined {
-  const parts = step instanceof Chord ? [step.body, ...following] : following;
-  const body = sequence(splice(parts));
-  if (body === undefined) return step;
-  if (step instanceof Group) return new Chord(step.members, body);
-  return step instanceof Chord ? new Chord(step.header, body) : step;
+function absorb(barrier: Canvas | undefined, following: readonly Canvas[]): Canvas | undefined {
+  if (following.length === 0) return barrier;
+  const bodySteps = barrier instanceof Chord ? splice([barrier.body, ...following]) : following;
+  const body = sequence(bodySteps);
+  const header = barrier instanceof Chord ? barrier.header : barrier instanceof Group ? barrier.members : [];
+  return body && new Chord(header, body);
 }
 
 /** At least two steps, made by {@link chain}: only the last can be a group or a chord. */

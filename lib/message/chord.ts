@@ -44,7 +44,7 @@ export class Chord extends Canvas {
   /** @internal */
   startingWith(options: StoredOptions): Canvas {
     // As in Celery, header and body both get them; but the header alone delays the canvas and has its parent.
-    const { countdown, eta, parent_id, ...bodyOptions } = options;
+    const { countdown: _countdown, eta: _eta, parent_id: _parentId, ...bodyOptions } = options;
     return new Chord(
       this.header.map((member) => member.startingWith(options)),
       this.body.startingWith(bodyOptions),

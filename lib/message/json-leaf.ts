@@ -1,9 +1,7 @@
 import { tagOf } from './unexpected';
 
-/** Not an Error: it never leaves the encoder, and a stack trace would be wasted. */
-export class Refusal {
-  constructor(readonly reason: string) {}
-}
+/** Why a value is refused. It never leaves the encoder, which knows the path. */
+export class Refusal extends Error {}
 
 /** The text of anything that is not an object, or undefined for `undefined`, which only its container can judge. */
 export function encodePrimitive(value: unknown): string | undefined {

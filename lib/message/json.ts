@@ -50,7 +50,7 @@ export function snapshotJson(value: unknown, path: string): EncodedJson {
     if (error instanceof Refusal) {
       throw new CeleryOutboxError(
         'ERR_CELERY_OUTBOX_UNENCODABLE',
-        `${where} cannot be encoded: ${error.reason}`,
+        `${where} cannot be encoded: ${error.message}`,
       );
     }
     throw new CeleryOutboxError(

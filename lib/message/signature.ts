@@ -101,7 +101,7 @@ export class Signature extends Canvas {
   expand(end: EndMark, ids: IdSource): Expansion {
     const { name, args, kwargs } = this.parts;
     const taskId = this.idFor(end, ids);
-    const { task_id, ...options } = this.marked(end, ids);
+    const { task_id: _ownId, ...options } = this.marked(end, ids);
     return { tasks: [{ taskId, name, args, kwargs, options }], result: resultOf(taskId) };
   }
 

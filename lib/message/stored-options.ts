@@ -59,7 +59,7 @@ export type CheckedOptions = Readonly<Partial<CheckedFields>>;
 
 /** Later options win, but callbacks add up, and either way of delaying a task replaces the other. */
 export function mergeOptions(own: StoredOptions, given: StoredOptions): StoredOptions {
-  const { countdown, eta, ...untimed } = own;
+  const { countdown: _countdown, eta: _eta, ...untimed } = own;
   const isDelayed = given.countdown !== undefined || given.eta !== undefined;
   return {
     ...(isDelayed ? untimed : own),

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { settledWithin } from '../deadline';
 import { CeleryOutboxError } from '../errors';
-import { cancelStatement, severConnection } from './connection';
+import { connectionOf, type HeldConnection } from './connection';
 import { type CommitTag, watchCommit } from './commit-tag';
 import { isRefusal, reasonOf } from './database-error';
 
@@ -44,47 +44,51 @@ export async function beginTransaction(knex: Knex): Promise<ProvenTransaction> {
   const outcome = trx.executionPromise;
   // It rejects on a failed COMMIT and on rollback(error), possibly before anybody looks.
   outcome.catch(() => undefined);
-  const swallowed = watchSwallowedError(trx);
-  const answer = watchCommit(trx);
+  const open: OpenTransaction = {
+    trx,
+    outcome,
+    commitTag: watchCommit(trx),
+    swallowedError: watchSwallowedError(trx),
+    connection: await connectionOf(knex, trx),
+  };
   return {
     trx,
-    commit: (timeoutMs) => commit(trx, outcome, answer, swallowed, timeoutMs),
-    rolledBackInside: () => trx.isCompleted() && answer() === undefined,
-    rollback: () => rollback(knex, trx, outcome),
+    commit: (timeoutMs) => commit(open, timeoutMs),
+    rolledBackInside: () => trx.isCompleted() && open.commitTag() === undefined,
+    rollback: () => rollback(open),
   };
 }
 
-async function commit(
-  trx: Knex.Transaction,
-  outcome: Promise<unknown>,
-  answer: () => Promise<CommitTag> | undefined,
-  swallowed: () => unknown,
-  timeoutMs: number,
-): Promise<void> {
+interface OpenTransaction {
+  readonly trx: Knex.Transaction;
+  readonly outcome: Promise<unknown>;
+  readonly commitTag: () => Promise<CommitTag> | undefined;
+  readonly swallowedError: () => unknown;
+  readonly connection: HeldConnection;
+}
+
+async function commit(open: OpenTransaction, timeoutMs: number): Promise<void> {
+  const { trx, outcome } = open;
   // knex resolves commit() even when COMMIT failed; the failure is only in the outcome.
   if (!trx.isCompleted()) trx.commit();
   if (!(await settledWithin(outcome, timeoutMs))) {
     const timeout = new Error(`no answer to COMMIT within ${String(timeoutMs)} ms`);
-    await severConnection(trx, timeout);
+    open.connection.sever(timeout);
     throw commitUnknown(timeout);
   }
   await outcome.catch((error: unknown) => {
     throw isRefusal(error) ? commitFailed(error) : commitUnknown(error);
   });
   // COMMIT of an aborted transaction is answered with ROLLBACK, without any error.
-  if ((await answer()) !== 'COMMIT') throw aborted(swallowed());
+  if ((await open.commitTag()) !== 'COMMIT') throw aborted(open.swallowedError());
 }
 
-async function rollback(knex: Knex, trx: Knex.Transaction, outcome: Promise<unknown>): Promise<void> {
-  if (trx.isCompleted()) {
-    await settledWithin(outcome, SEVER_AFTER_MS);
-    return;
-  }
-  trx.rollback();
+async function rollback({ trx, outcome, connection }: OpenTransaction): Promise<void> {
+  if (!trx.isCompleted()) trx.rollback();
   if (await settledWithin(outcome, CANCEL_AFTER_MS)) return;
-  cancelStatement(knex, trx).catch(() => undefined);
+  connection.cancelStatement().catch(() => undefined);
   if (await settledWithin(outcome, SEVER_AFTER_MS)) return;
-  await severConnection(trx, new Error('ROLLBACK was not answered in time'));
+  connection.sever(new Error('ROLLBACK was not answered in time'));
   await settledWithin(outcome, SEVER_AFTER_MS);
 }
 

@@ -19,7 +19,7 @@ export async function createPostgresRecipe(
   if (account) await chown(directory, account.uid, account.gid);
   const data = join(directory, 'data');
   const port = await freePort();
-  const url = `postgres://postgres@127.0.0.1:${String(port)}/postgres`;
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   const common = {
     directory,
     account,

@@ -54,7 +54,7 @@ export function familyOf(root: ProcessIdentity): ProcessIdentity[] {
 function readStatus(pid: number): ProcessStatus | undefined {
   let text: string;
   try {
-    text = readFileSync(`/proc/${String(pid)}/stat`, 'latin1');
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   } catch {
     return undefined;
   }

@@ -18,7 +18,7 @@ interface Ports {
 export async function createRabbitmqRecipe(binaries: RabbitmqBinaries, directory: string): Promise<Recipe> {
   const ports = { amqp: await freePort(), distribution: await freePort(), epmd: await freePort() };
   await writeConfiguration(directory, ports);
-  const url = `amqp://guest:guest@127.0.0.1:${String(ports.amqp)}`;
+  const url = `amqp://guest:guest@127.0.0.1:${ports.amqp}`;
   const common = { directory, environment: environment(binaries, directory, ports) };
   return {
     url,
@@ -47,7 +47,7 @@ export async function createRabbitmqRecipe(binaries: RabbitmqBinaries, directory
 
 async function writeConfiguration(directory: string, ports: Ports): Promise<void> {
   const configuration = [
-    `listeners.tcp.local = 127.0.0.1:${String(ports.amqp)}`,
+    `listeners.tcp.local = 127.0.0.1:${ports.amqp}`,
     'log.file = false',
     'log.console = true',
     'log.console.level = warning',

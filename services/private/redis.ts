@@ -7,7 +7,7 @@ import type { Recipe } from './program';
 /** Redis without persistence: it comes back empty after every end. */
 export async function createRedisRecipe(binaries: RedisBinaries, directory: string): Promise<Recipe> {
   const port = await freePort();
-  const url = `redis://127.0.0.1:${String(port)}`;
+  const url = `redis://127.0.0.1:${port}`;
   return {
     url,
     programs: [

@@ -17,7 +17,7 @@ const DISCARD_GRACE_MS = 5_000;
 export function createRunDirectory(): string {
   const owner = identify(process.pid);
   if (!owner) throw new Error('Private services need /proc, that is, Linux.');
-  const name = `${PREFIX}${String(owner.pid)}-${String(owner.startTicks)}-`;
+  const name = `${PREFIX}${owner.pid}-${owner.startTicks}-`;
   const directory = mkdtempSync(join(tmpdir(), name));
   // PostgreSQL, as its own user, has to pass through to its part.
   chmodSync(directory, 0o711);
@@ -27,7 +27,7 @@ export function createRunDirectory(): string {
 
 /** Notes a process of the run, for the one who has to end it if its supervisor no longer can. */
 export function recordProcess(directory: string, identity: ProcessIdentity, discardSignal: string): void {
-  const record = `${String(identity.pid)}-${String(identity.startTicks)}-${discardSignal}`;
+  const record = `${identity.pid}-${identity.startTicks}-${discardSignal}`;
   writeFileSync(join(directory, RECORDS, record), '');
 }
 

@@ -21,7 +21,10 @@ async function runCli(args: readonly string[], signal?: NodeJS.Signals): Promise
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const outcome = collect(child);
-  if (signal) child.stderr.once('data', () => child.kill(signal));
+  child.stderr.once('data', () => {
+    // Twice, as npm does.
+    if (signal) [signal, signal].forEach((each) => child.kill(each));
+  });
   return outcome;
 }
 

@@ -59,7 +59,7 @@ describe('the question for a Docker engine', () => {
     const server = createServer((_request, response) => response.end('OK'));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port } = server.address() as { port: number };
-    expect(await engineAnswers({ DOCKER_HOST: `tcp://127.0.0.1:${String(port)}` })).to.equal(true);
+    expect(await engineAnswers({ DOCKER_HOST: `tcp://127.0.0.1:${port}` })).to.equal(true);
     expect(await engineAnswers({ DOCKER_HOST: 'ssh://somewhere' })).to.equal(false);
     expect(await engineAnswers({ DOCKER_HOST: 'nonsense' })).to.equal(false);
     await once(server.close(), 'close');

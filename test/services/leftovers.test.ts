@@ -3,8 +3,7 @@ import { existsSync } from 'node:fs';
 import { expect } from 'chai';
 import { startServices } from '../../services';
 import { answers } from '../../services/answers';
-import { familyOf, identify } from '../../services/private/proc';
-import { listRunDirectories } from '../../services/private/run-directory';
+import { startLocated } from './fixtures/own-runs';
 import { canRunPrivately, privatePlatform } from './fixtures/platforms';
 import { remainsOf, startRun, type StartedRun } from './fixtures/started-run';
 
@@ -45,14 +44,10 @@ if (canRunPrivately()) {
     });
 
     it('leaves nothing when its supervisor is killed and it closes', async () => {
-      const services = await startServices(['redis'], { platform: privatePlatform() });
-      const self = identify(process.pid);
-      const family = self ? familyOf(self) : [];
-      const ours = listRunDirectories().filter(({ owner }) => family.some(({ pid }) => pid === owner.pid));
-      for (const { owner } of ours) process.kill(owner.pid, 'SIGKILL');
+      const { services, owner, directory } = await startLocated(['redis']);
+      process.kill(owner.pid, 'SIGKILL');
       await services.close();
-      expect(ours).to.have.length(1);
-      expect(ours.filter(({ directory }) => existsSync(directory))).to.deep.equal([]);
+      expect(existsSync(directory)).to.equal(false);
       expect(await answers.redis(services.redis.url)).to.equal(false);
     });
 

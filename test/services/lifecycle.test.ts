@@ -5,8 +5,9 @@ import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { startServices, type Services } from '../../services';
 import { answers } from '../../services/answers';
-import { familyOf, identify } from '../../services/private/proc';
+import { familyOf } from '../../services/private/proc';
 import { SERVICE_NAMES } from '../../services/service';
+import { runDirectoriesOf, startLocated } from './fixtures/own-runs';
 import { canRunPrivately, privatePlatform } from './fixtures/platforms';
 
 const START_DEADLINE_MS = 20_000;
@@ -38,7 +39,7 @@ if (canRunPrivately()) {
         services.postgres.url,
         `SELECT ${settings
           .map((name) => `current_setting('${name}')`)
-          .map((s, i) => `${s} AS s${String(i)}`)
+          .map((s, i) => `${s} AS s${i}`)
           .join()}`,
       );
       expect(Object.values(rows[0] ?? {})).to.deep.equal(['UTC', 'UTF8', 'off', 'off', 'on']);
@@ -86,8 +87,8 @@ if (canRunPrivately()) {
 
   describe('services that are closed', () => {
     it('answer no more, refuse to start, and leave no shared memory of a killed PostgreSQL', async () => {
-      const services = await startServices(['postgres'], { platform: privatePlatform() });
-      const creators = new Set(descendants());
+      const { services, owner } = await startLocated(['postgres']);
+      const creators = new Set(familyOf(owner).map(({ pid }) => pid));
       await services.postgres.kill();
       await services.close();
       await services.close();
@@ -101,12 +102,12 @@ if (canRunPrivately()) {
     it('is reported with the end of its log, and the others are taken back', async () => {
       const platform = privatePlatform();
       const broken = { ...platform.find, redis: () => ({ server: '/bin/ls' }) };
-      const before = descendants();
+      const before = runDirectoriesOf();
       const outcome = await startServices(['postgres', 'redis'], {
         platform: { ...platform, find: broken },
       }).catch(String);
       expect(outcome).to.match(/\/bin\/ls did not come up \(2\)[^]*unrecognized option '--port'/);
-      expect(descendants()).to.deep.equal(before);
+      expect(runDirectoriesOf()).to.deep.equal(before);
     });
   });
 }
@@ -163,11 +164,6 @@ function publishDurably(url: string, queue: string): Promise<void> {
 
 function countMessages(url: string, queue: string): Promise<number> {
   return withChannel(url, async (channel) => (await channel.checkQueue(queue)).messageCount);
-}
-
-function descendants(): number[] {
-  const self = identify(process.pid);
-  return self ? familyOf(self).map(({ pid }) => pid) : [];
 }
 
 function sharedMemoryCreators(): number[] {

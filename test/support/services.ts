@@ -1,0 +1,16 @@
+import { startServices, type Service, type ServiceName, type Services } from '../../services';
+
+const started = new Map<ServiceName, Promise<Services<ServiceName>>>();
+
+/** A service of this test run: started when the first test asks for it, stopped when the run ends. */
+export async function service(name: ServiceName): Promise<Service> {
+  const starting = started.get(name) ?? startServices([name]);
+  started.set(name, starting);
+  return (await starting)[name];
+}
+
+export async function stopServices(): Promise<void> {
+  const stopping = [...started.values()].map(async (starting) => (await starting).close());
+  started.clear();
+  await Promise.all(stopping);
+}
