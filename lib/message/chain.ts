@@ -36,19 +36,17 @@ function splice(steps: readonly Canvas[]): Canvas[] {
 
 /** Only the last step of a chain may be a group or a chord: what follows one becomes the body of a chord. */
 function sequence(steps: readonly Canvas[]): Canvas | undefined {
-  const barrierAt = steps.findIndex((step) => step instanceof Group || step instanceof Chord);
-  const lastAt = barrierAt === -1 ? steps.length - 1 : barrierAt;
-  const tasks = steps.slice(0, lastAt);
-  const last = absorb(steps[lastAt], steps.slice(lastAt + 1));
+  const barrier = steps.find((step) => step instanceof Group || step instanceof Chord);
+  const tasks = steps.slice(0, barrier === undefined ? -1 : steps.indexOf(barrier));
+  const last = barrier === undefined ? steps.at(-1) : followed(barrier, steps.slice(tasks.length + 1));
   return last === undefined || tasks.length === 0 ? last : new Chain(tasks, last);
 }
 
-function absorb(barrier: Canvas | undefined, following: readonly Canvas[]): Canvas | undefined {
+function followed(barrier: Group | Chord, following: readonly Canvas[]): Canvas {
   if (following.length === 0) return barrier;
-  const bodySteps = barrier instanceof Chord ? splice([barrier.body, ...following]) : following;
-  const body = sequence(bodySteps);
-  const header = barrier instanceof Chord ? barrier.header : barrier instanceof Group ? barrier.members : [];
-  return body && new Chord(header, body);
+  const body = sequence(barrier instanceof Chord ? splice([barrier.body, ...following]) : following);
+  if (body === undefined) return barrier;
+  return new Chord(barrier instanceof Chord ? barrier.header : barrier.members, body);
 }
 
 /** At least two steps, made by {@link chain}: only the last can be a group or a chord. */

@@ -61,6 +61,11 @@ export function hasEnumerableSymbol(value: object): boolean {
   );
 }
 
+/** A promise, or a query that nobody awaited. */
+export function isThenable(value: object): boolean {
+  return typeof (value as { then?: unknown }).then === 'function';
+}
+
 const HINTS: Readonly<Record<string, string>> = {
   Map: '; use Object.fromEntries(map)',
   Set: '; use [...set]',
@@ -71,8 +76,7 @@ const HINTS: Readonly<Record<string, string>> = {
 /** Why an object that is neither array nor record is refused, and what to do instead. */
 export function refuseObject(value: object): Refusal {
   const tag = tagOf(value);
-  if ('then' in value && typeof value.then === 'function')
-    return new Refusal(`it is a promise (${tag}); await it first`);
+  if (isThenable(value)) return new Refusal(`it is a promise (${tag}); await it first`);
   if (ArrayBuffer.isView(value) || tag.endsWith('ArrayBuffer')) {
     return new Refusal(`it is binary data (${tag}); send it as base64`);
   }

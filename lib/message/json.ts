@@ -2,6 +2,7 @@ import { CeleryOutboxError } from '../errors';
 import {
   encodePrimitive,
   hasEnumerableSymbol,
+  isThenable,
   isTypeTag,
   quote,
   refuseObject,
@@ -105,7 +106,7 @@ class JsonWriter {
     if (value instanceof EncodedJson) return this.encoded(value);
     const unboxed = unbox(value);
     if (unboxed !== undefined) return encodePrimitive(unboxed);
-    if (tagOf(value) !== 'Object' || 'then' in value) throw refuseObject(value);
+    if (tagOf(value) !== 'Object' || isThenable(value)) throw refuseObject(value);
     return this.record(value);
   }
 

@@ -42,6 +42,7 @@ export function signature(
 
 /** A value, made by {@link signature}: every method returns a new one. */
 export class Signature extends Canvas {
+  /** @internal */
   readonly endings = 1;
 
   /** @internal */

@@ -15,7 +15,6 @@
 export interface TaskRegistry {}
 
 /** Registered names are suggested; any other string stays possible. */
-// eslint-disable-next-line @typescript-eslint/no-redundant-type-constituents -- never only until someone merges
 export type TaskName = Extract<keyof TaskRegistry, string> | (string & Record<never, never>);
 
 /** Positional arguments of a task: of a registered one as declared, otherwise anything. */

@@ -7,6 +7,7 @@ import { releaseSharedMemory } from './shared-memory';
 import { terminate } from './terminate';
 
 const PREFIX = 'outbox-services-';
+const OWNED = new RegExp(`^${PREFIX}(\\d+)-(\\d+)-`);
 const RECORDS = 'processes';
 const DISCARD_GRACE_MS = 5_000;
 
@@ -54,7 +55,7 @@ export async function sweepRunDirectories(): Promise<void> {
 /** The directories of this user's supervisors, living and dead. */
 export function listRunDirectories(): { directory: string; owner: ProcessIdentity }[] {
   return readdirSync(tmpdir()).flatMap((name) => {
-    const [, pid, startTicks] = /^outbox-services-(\d+)-(\d+)-/.exec(name) ?? [];
+    const [, pid, startTicks] = OWNED.exec(name) ?? [];
     const directory = join(tmpdir(), name);
     if (pid === undefined || startTicks === undefined || !isOurs(directory)) return [];
     return [{ directory, owner: { pid: Number(pid), startTicks: Number(startTicks) } }];

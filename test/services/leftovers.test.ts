@@ -23,22 +23,23 @@ if (canRunPrivately()) {
     });
 
     it('leaves nothing when it is killed', async () => {
-      run = await startRun('stay');
+      run = await startRun();
       expect(run.processes.length).to.be.at.least(LEAST_PROCESSES);
       run.child.kill('SIGKILL');
       expect(await remainsOf(run, GONE_DEADLINE_MS)).to.deep.equal([]);
     });
 
     it('ends by itself when it has nothing more to do, and leaves nothing', async () => {
-      run = await startRun('end');
-      if (run.child.exitCode === null)
-        await once(run.child, 'exit', { signal: AbortSignal.timeout(GONE_DEADLINE_MS) });
+      run = await startRun();
+      const exited = once(run.child, 'exit', { signal: AbortSignal.timeout(GONE_DEADLINE_MS) });
+      run.child.stdin.end();
+      await exited;
       expect(run.child.exitCode).to.equal(0);
       expect(await remainsOf(run, GONE_DEADLINE_MS)).to.deep.equal([]);
     });
 
     it('leaves nothing when its supervisor is told to end', async () => {
-      run = await startRun('stay');
+      run = await startRun();
       process.kill(run.supervisor.pid, 'SIGTERM');
       expect(await remainsOf(withoutRun(run), GONE_DEADLINE_MS)).to.deep.equal([]);
     });
@@ -52,7 +53,7 @@ if (canRunPrivately()) {
     });
 
     it('leaves to the next run what its killed supervisor could not end', async () => {
-      run = await startRun('stay');
+      run = await startRun();
       process.kill(run.supervisor.pid, 'SIGKILL');
       expect(await remainsOf(withoutRun(run), 0)).to.have.length.at.least(LEAST_ORPHANS);
       const next = await startServices(['redis'], { platform: privatePlatform() });

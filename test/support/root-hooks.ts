@@ -1,6 +1,9 @@
 import { dropTemplate } from './database';
 import { stopServices } from './services';
 
+// Express prints every error that reaches its default handler, unless it is tested.
+process.env['NODE_ENV'] = 'test';
+
 // What must not be open once everything is closed. Standard streams are pipes, and mocha has none of these.
 const LEAKS = new Set(['TCPSocketWrap', 'TCPServerWrap', 'ProcessWrap', 'Timeout']);
 

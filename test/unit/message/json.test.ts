@@ -48,6 +48,13 @@ describe('encodeJson: what it keeps', () => {
       [{ __type__: 1 }, { __type__: 1, __value__: 2, x: 3 }],
       '[{"__type__":1},{"__type__":1,"__value__":2,"x":3}]',
     ],
+    [
+      'an instance whose then is no function',
+      new (class {
+        then = 1;
+      })(),
+      '{"then":1}',
+    ],
     ['a non-enumerable symbol', Object.defineProperty({ a: 1 }, Symbol('s'), { value: 1 }), '{"a":1}'],
   ];
   for (const [name, value, text] of cases) {
