@@ -34,7 +34,7 @@ const forbid = (names) => ({
     'error',
     {
       patterns: names.map((name) => ({
-        group: [name, `${name}/*`],
+        regex: `^${name}(/|$)`,
         message: `Only ${OWNERS[name]} may import ${name}.`,
       })),
     },
@@ -61,6 +61,8 @@ export default tseslint.config(
       'import-x/no-cycle': 'error',
       'import-x/no-restricted-paths': ['error', { zones: rooms }],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/no-invalid-void-type': ['error', { allowAsThisParameter: true }],
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
     },
   },

@@ -61,15 +61,15 @@ export interface OutboxSettings {
 // Methods, not functions: so that callbacks may ask for Express's Request and Response.
 export interface MiddlewareOptions {
   /** Which requests get a transaction. @defaultValue every method but GET, HEAD and OPTIONS */
-  when?(req: IncomingMessage): boolean;
+  when?(this: void, req: IncomingMessage): boolean;
   /** What happens when the client goes away before the answer. @defaultValue `rollback` */
   onAbort?: 'rollback' | 'continue';
   /** Whether the answer that is about to leave commits. @defaultValue status below 400 */
-  shouldCommit?(req: IncomingMessage, res: ServerResponse): boolean;
+  shouldCommit?(this: void, req: IncomingMessage, res: ServerResponse): boolean;
   /** How long a handler may take until its response begins. @defaultValue 30000 */
   timeoutMs?: number;
   /** Log context of a request. */
-  context?(req: IncomingMessage): LogContext;
+  context?(this: void, req: IncomingMessage): LogContext;
 }
 
 export type MiddlewareSettings = Readonly<Required<Omit<MiddlewareOptions, 'context'>>> &

@@ -62,11 +62,11 @@ export class DirectSender {
     if (!(await settledWithin(closing, SEND_TIMEOUT_MS))) connection.cut();
   }
 
-  async #publish({ target, ready }: CeleryConnection<CeleryBroker>, task: DirectTask): Promise<void> {
-    await ready();
+  async #publish(connection: CeleryConnection<CeleryBroker>, task: DirectTask): Promise<void> {
+    await connection.ready();
     const message = this.#client.createTaskMessage(task.taskId, task.taskName, task.args, task.kwargs);
     const headers = { ...message.headers, ...task.headers };
-    await target.publish(message.body, '', task.queue ?? this.#queue, headers, message.properties);
+    await connection.target.publish(message.body, '', task.queue ?? this.#queue, headers, message.properties);
   }
 
   #connect(): CeleryConnection<CeleryBroker> {

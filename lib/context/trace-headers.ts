@@ -31,7 +31,9 @@ export function currentTraceHeaders(): TraceHeaders {
 // means that neither is ever loaded by us into a process that does not use it.
 function openTelemetryHeaders(): TraceHeaders {
   if (!(Symbol.for('opentelemetry.js.api.1') in globalThis)) return {};
-  const { context, propagation } = requireOptional<typeof import('@opentelemetry/api')>('@opentelemetry/api');
+  const { context, propagation } = requireOptional(
+    '@opentelemetry/api',
+  ) as typeof import('@opentelemetry/api');
   const carrier: Record<string, string> = {};
   propagation.inject(context.active(), carrier);
   return carrier;
@@ -39,13 +41,13 @@ function openTelemetryHeaders(): TraceHeaders {
 
 function sentryHeaders(): TraceHeaders {
   if (!('__SENTRY__' in globalThis)) return {};
-  const sentry = requireOptional<typeof import('@sentry/node')>('@sentry/node');
+  const sentry = requireOptional('@sentry/node') as typeof import('@sentry/node');
   return sentry.isInitialized() ? { ...sentry.getTraceData() } : {};
 }
 
-function requireOptional<T>(name: string): T {
+function requireOptional(name: string): unknown {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an optional peer, loaded only where it runs
-  return require(name) as T;
+  return require(name);
 }
 
 function mergeTraces(first: TraceHeaders, second: TraceHeaders): TraceHeaders {

@@ -27,9 +27,12 @@ export interface OutboxContextManager {
 
 type AnyHandler = (...args: unknown[]) => unknown;
 interface ContextPackage {
-  default(factory: (req: OutboxRequest) => OutboxContext): {
+  default(
+    this: void,
+    factory: (req: OutboxRequest) => OutboxContext,
+  ): {
     provider: OutboxContextManager['provider'];
-    consumer(handler: AnyHandler): AnyHandler;
+    consumer(this: void, handler: AnyHandler): AnyHandler;
   };
 }
 

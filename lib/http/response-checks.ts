@@ -8,7 +8,7 @@ export function assertHead([status, message, headers]: readonly unknown[]): void
   if (!Number.isInteger(Number(status)) || Number(status) < 100 || Number(status) > 999) {
     throw coded(RangeError, 'ERR_HTTP_INVALID_STATUS_CODE', `Invalid status code: ${String(status)}`);
   }
-  // eslint-disable-next-line no-control-regex -- what RFC 9110 allows in a reason phrase
+
   if (typeof message === 'string' && /[^\t\x20-\x7e\x80-\xff]/.test(message)) {
     throw coded(TypeError, 'ERR_INVALID_CHAR', 'Invalid character in statusMessage');
   }
@@ -33,7 +33,7 @@ export function assertChunk(chunk: unknown): void {
 
 // writeHead takes an object, a flat list (name, value, name, value) or a list of pairs.
 function headerPairs(headers: unknown): [string, unknown][] {
-  if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as object);
+  if (!Array.isArray(headers)) return Object.entries(headers ?? {});
   if (headers.every(Array.isArray)) return headers as unknown as [string, unknown][];
   const pairs: [string, unknown][] = [];
   for (let index = 0; index < headers.length; index += 2)

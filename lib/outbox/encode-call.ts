@@ -1,3 +1,4 @@
+import { CeleryOutboxError } from '../errors';
 import { encodeTask, type EncodedTask, type EncodeSettings } from '../message/encode-task';
 import type { OutboxSettings } from '../options';
 import { logEvent } from '../telemetry/logger';
@@ -15,7 +16,7 @@ export function encodingOf({ maxPayloadBytes, redact, logger }: OutboxSettings):
   };
 }
 
-/** A call as users write it, with the transaction still among its options. */
+/** A call as users write it, not yet checked; the transaction is still among its options. */
 export interface UncheckedCall {
   readonly name: string;
   readonly args?: readonly unknown[] | undefined;
@@ -25,9 +26,24 @@ export interface UncheckedCall {
 
 export function encodeCall(
   { name, args, kwargs, options }: UncheckedCall,
-  encoding: EncodeSettings,
+  settings: EncodeSettings,
 ): EncodedTask {
-  if (typeof options !== 'object') return encodeTask({ name, args, kwargs, options }, encoding);
+  return encodeTask({ name, args, kwargs, options: withoutTrx(options) }, settings);
+}
+
+/** Options for the message room, which knows no transactions. What is not an object is for it to refuse. */
+export function withoutTrx<T extends { trx?: unknown }>(options: T | undefined): Omit<T, 'trx'> | undefined {
+  if (typeof options !== 'object' || (options as unknown) === null) return options;
   const { trx: _trx, ...rest } = options;
-  return encodeTask({ name, args, kwargs, options: rest }, encoding);
+  return rest;
+}
+
+/** @throws ERR_CELERY_OUTBOX_INVALID_TASK */
+export function assertCalls(calls: unknown): void {
+  const isCall = (call: unknown): boolean => typeof call === 'object' && call !== null;
+  if (Array.isArray(calls) && calls.every(isCall)) return;
+  throw new CeleryOutboxError(
+    'ERR_CELERY_OUTBOX_INVALID_TASK',
+    'sendTasks must be given an array of { name, args?, kwargs?, options? }',
+  );
 }

@@ -1,9 +1,9 @@
+import type { DirectTask } from '../broker/direct-sender';
 import { CeleryOutboxError } from '../errors';
 import type { EncodedTask } from '../message/encode-task';
 import { encodeJson } from '../message/json';
 import type { OutboxSettings } from '../options';
 import { captureContext } from './capture-context';
-import type { OutboxHome } from './home';
 
 export function isExcluded({ excludeTasks }: OutboxSettings, taskName: string): boolean {
   return excludeTasks.some((rule) =>
@@ -22,27 +22,26 @@ export function assertNoneExcluded(settings: OutboxSettings, tasks: readonly Enc
 }
 
 /**
- * Hands a task of `excludeTasks` to the broker now. celery-node keeps the name, args, kwargs, id and queue;
- * anything else is refused rather than dropped.
+ * A task of `excludeTasks` as celery-node's client can send it: name, args, kwargs, id, queue and the trace of the
+ * caller. Anything else is refused rather than dropped.
  *
- * @throws ERR_CELERY_OUTBOX_UNKNOWN_OPTION, ERR_CELERY_OUTBOX_UNENCODABLE, ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED
+ * @throws ERR_CELERY_OUTBOX_UNKNOWN_OPTION, ERR_CELERY_OUTBOX_UNENCODABLE
  */
-export async function sendDirectly({ settings, direct }: OutboxHome, task: EncodedTask): Promise<void> {
+export function toDirectTask(settings: OutboxSettings, task: EncodedTask): DirectTask {
   const { queue, ...others } = JSON.parse(task.options) as { queue?: string };
-  refuse(task.taskName, Object.keys(others));
-  refuse(
-    task.taskName,
-    (['orderingKey', 'idempotencyKey', 'holdUntil'] as const).filter((name) => task[name] !== null),
+  const ours = (['orderingKey', 'idempotencyKey', 'holdUntil'] as const).filter(
+    (name) => task[name] !== null,
   );
+  refuse(task.taskName, [...Object.keys(others), ...ours]);
   const { traceHeaders } = captureContext(settings);
-  await direct?.send({
+  return {
     taskId: task.taskId,
     taskName: task.taskName,
-    args: parseExactly<unknown[]>(task.args, 'args'),
-    kwargs: parseExactly<Record<string, unknown>>(task.kwargs, 'kwargs'),
+    args: parseExactly(task.args, 'args') as unknown[],
+    kwargs: parseExactly(task.kwargs, 'kwargs') as Record<string, unknown>,
     queue,
     headers: traceHeaders === null ? {} : (JSON.parse(traceHeaders) as Record<string, string>),
-  });
+  };
 }
 
 function refuse(taskName: string, options: readonly string[]): void {
@@ -54,8 +53,8 @@ function refuse(taskName: string, options: readonly string[]): void {
 }
 
 // celery-node writes JSON itself, with JavaScript's numbers.
-function parseExactly<T>(text: string, what: string): T {
-  const value = JSON.parse(text) as T;
+function parseExactly(text: string, what: string): unknown {
+  const value: unknown = JSON.parse(text);
   if (encodeJson(value, what) === text) return value;
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_UNENCODABLE',

@@ -10,10 +10,10 @@ import { encodeCanvas } from '../message/encode-canvas';
 import type { TaskName, TaskParameters } from '../message/task-registry';
 import { assertOwnTransaction } from '../store/own-transaction';
 import { logEvent } from '../telemetry/logger';
-import { assertNoneExcluded, isExcluded, sendDirectly } from './excluded-tasks';
+import { assertNoneExcluded, isExcluded, toDirectTask } from './excluded-tasks';
 import type { OutboxHome } from './home';
 import { OutboxTask } from './outbox-task';
-import { encodeCall, encodingOf, type UncheckedCall } from './encode-call';
+import { assertCalls, encodeCall, encodingOf, type UncheckedCall, withoutTrx } from './encode-call';
 import type { ApplyOptions, SendOptions, TaskCall } from './send-options';
 import { storeTasks } from './store-tasks';
 import { assertNotClosed } from './unit-of-work';
@@ -72,12 +72,9 @@ export class OutboxCelery extends ClientBase {
   applyAsync(canvas: Signature | Chord, options?: ApplyOptions): Promise<OutboxResult>;
   applyAsync(canvas: Group, options?: ApplyOptions): Promise<OutboxResult[]>;
   applyAsync(canvas: Canvas, options?: ApplyOptions): Promise<OutboxResult | OutboxResult[]>;
-  applyAsync(
-    canvas: Canvas,
-    { trx: given, ...options }: ApplyOptions = {},
-  ): Promise<OutboxResult | OutboxResult[]> {
-    return this.#dispatch([given], async (trx) => {
-      const { tasks, result } = encodeCanvas(canvas, options, encodingOf(this.#home.settings));
+  applyAsync(canvas: Canvas, options?: ApplyOptions): Promise<OutboxResult | OutboxResult[]> {
+    return this.#dispatch([{ options }], async (trx) => {
+      const { tasks, result } = encodeCanvas(canvas, withoutTrx(options), encodingOf(this.#home.settings));
       assertNoneExcluded(this.#home.settings, tasks);
       if (result.groupId !== null) {
         await storeTasks(this.#home, trx, tasks);
@@ -109,29 +106,31 @@ export class OutboxCelery extends ClientBase {
   }
 
   #send<T>(calls: readonly UncheckedCall[], toResult: (taskIds: string[]) => T): Promise<T> {
-    const home = this.#home;
-    return this.#dispatch(
-      calls.map((call) => call.options?.trx),
-      async (trx) => {
-        const encoding = encodingOf(home.settings);
-        const tasks = calls.map((call) => encodeCall(call, encoding));
-        const direct = new Set(tasks.filter((task) => isExcluded(home.settings, task.taskName)));
-        const stored = tasks.filter((task) => !direct.has(task));
-        const answers = await storeTasks(home, trx, stored);
-        for (const task of direct) await sendDirectly(home, task);
-        const answerOf = new Map(stored.map((task, index) => [task, answers[index]]));
-        return toResult(tasks.map((task) => answerOf.get(task) ?? task.taskId));
-      },
-    );
+    const { settings, direct } = this.#home;
+    return this.#dispatch(calls, async (trx) => {
+      const encoding = encodingOf(settings);
+      const tasks = calls.map((call) => encodeCall(call, encoding));
+      const excluded = new Set(tasks.filter((task) => isExcluded(settings, task.taskName)));
+      const directTasks = [...excluded].map((task) => toDirectTask(settings, task));
+      const stored = tasks.filter((task) => !excluded.has(task));
+      const answers = await storeTasks(this.#home, trx, stored);
+      for (const task of directTasks) await direct?.send(task);
+      const answerOf = new Map(stored.map((task, index) => [task, answers[index]]));
+      return toResult(tasks.map((task) => answerOf.get(task) ?? task.taskId));
+    });
   }
 
   /** Starts `work` at once, so that it takes the caller's context, and lets the transaction wait for it. */
-  #dispatch<T>(given: readonly unknown[], work: (trx?: Knex.Transaction) => Promise<T>): Promise<T> {
+  #dispatch<T>(
+    calls: readonly Pick<UncheckedCall, 'options'>[],
+    work: (trx?: Knex.Transaction) => Promise<T>,
+  ): Promise<T> {
     const around = this.#bound ?? this.#home.ambient.getStore();
     let trx = around;
     const start = async (): Promise<T> => {
       assertNotClosed(this.#home);
-      trx = this.#given(given) ?? around;
+      assertCalls(calls);
+      trx = this.#given(calls) ?? around;
       return work(trx);
     };
     const send = WatchedPromise.of(start());
@@ -139,8 +138,8 @@ export class OutboxCelery extends ClientBase {
     return send;
   }
 
-  #given(given: readonly unknown[]): Knex.Transaction | undefined {
-    const [trx, ...others] = new Set(given);
+  #given(calls: readonly Pick<UncheckedCall, 'options'>[]): Knex.Transaction | undefined {
+    const [trx, ...others] = new Set(calls.map((call) => call.options?.trx));
     if (others.length > 0) {
       throw new CeleryOutboxError(
         'ERR_CELERY_OUTBOX_INVALID_OPTION',

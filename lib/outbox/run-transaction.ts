@@ -11,5 +11,12 @@ export async function runTransaction<T>(
   if (around === undefined || around.isCompleted() || home.ledgers.of(around).isClosed) {
     return UnitOfWork.run(home, fn);
   }
-  return around.transaction((savepoint) => home.ambient.run(savepoint, () => fn(savepoint)));
+  return around.transaction(async (savepoint) => {
+    try {
+      return await home.ambient.run(savepoint, () => fn(savepoint));
+    } finally {
+      // A send that was not awaited must not slip out of the savepoint and survive its rollback.
+      await home.ledgers.of(around).idle();
+    }
+  });
 }

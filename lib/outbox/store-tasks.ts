@@ -37,7 +37,7 @@ async function storeIn(
   const { names, idempotencyWindowMs } = home.settings;
   const ledger = home.ledgers.of(trx);
   ledger.assertOpen(trx);
-  const outcomes = await insertTasks(trx, names, rows, idempotencyWindowMs);
+  const outcomes = await ledger.inTurn(() => insertTasks(trx, names, rows, idempotencyWindowMs));
   ledger.record(
     rows
       .filter((_, index) => outcomes[index]?.stored)

@@ -19,6 +19,7 @@ export class TransactionLedger {
   readonly #failed: FailedSend[] = [];
   readonly #savepoints: { name: string; size: number }[] = [];
   #stored: CreatedEvent[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
   #closed = false;
 
   constructor(root: Knex.Transaction) {
@@ -50,6 +51,13 @@ export class TransactionLedger {
     );
   }
 
+  /** Runs one after another what writes in this transaction: a connection has one statement at a time. */
+  inTurn<T>(write: () => Promise<T>): Promise<T> {
+    const written = this.#turn.then(write);
+    this.#turn = written.catch(() => undefined);
+    return written;
+  }
+
   track(send: WatchedPromise<unknown>): void {
     const sentInTime = !this.#closed;
     this.#pending.add(send);
@@ -72,6 +80,13 @@ export class TransactionLedger {
    * @throws ERR_CELERY_OUTBOX_SEND_UNFINISHED if one of them failed, now or earlier without anybody looking.
    */
   async drain(): Promise<void> {
+    await this.idle();
+    const unseen = this.#failed.find(({ send, wasUnderWay }) => wasUnderWay || !send.observed);
+    if (unseen !== undefined) throw unfinished(unseen.error);
+  }
+
+  /** Resolves when no send is under way. */
+  async idle(): Promise<void> {
     while (this.#pending.size > 0) {
       await new Promise<void>((resolve) => {
         for (const send of this.#pending) {
@@ -81,8 +96,6 @@ export class TransactionLedger {
         }
       });
     }
-    const unseen = this.#failed.find(({ send, wasUnderWay }) => wasUnderWay || !send.observed);
-    if (unseen !== undefined) throw unfinished(unseen.error);
   }
 
   /** The tasks that the commit has stored; empties the ledger. */

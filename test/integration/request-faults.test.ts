@@ -333,7 +333,7 @@ describe('the middleware in other stacks', () => {
 
   it('works with nothing but (req, res, next), also when next throws', async () => {
     const middleware = outbox.middleware();
-    server = await listen((req, res) => {
+    server = await listen((req: IncomingMessage, res: ServerResponse) => {
       middleware(req, res, (error) => {
         if (error !== undefined) res.writeHead(500).end((error as Error).message);
         else if (req.url === '/throw') throw new Error('thrown by next');

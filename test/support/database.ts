@@ -61,7 +61,7 @@ export async function createDatabase(pool: Knex.PoolConfig = { min: 0, max: 10 }
     rows: () =>
       knex('celery_outbox')
         .select('*', ...JSON_COLUMNS.map((column) => knex.raw('??::text', [column])))
-        .orderBy('id') as unknown as Promise<OutboxRow[]>,
+        .orderBy('id'),
     async empty() {
       await knex.raw(
         'TRUNCATE celery_outbox, celery_outbox_idempotency, orders, parents RESTART IDENTITY CASCADE',

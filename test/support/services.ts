@@ -1,6 +1,6 @@
 import { startServices, type Service, type ServiceName, type Services } from '../../services';
 
-const started = new Map<ServiceName, Promise<Services<ServiceName>>>();
+const started = new Map<ServiceName, Promise<Services>>();
 
 /** A service of this test run: started when the first test asks for it, stopped when the run ends. */
 export async function service(name: ServiceName): Promise<Service> {
