@@ -14,7 +14,7 @@ const ROOMS = {
   http: ['message', 'context', 'telemetry', 'outbox'],
 };
 // Files directly in lib that rooms may import; the others there are entries, which import rooms.
-const COMMON = ['errors.ts', 'deadline.ts', 'options.ts'];
+const COMMON = ['errors.ts', 'deadline.ts', 'options.ts', 'assert-options.ts'];
 
 // One owner each: the package, and the only place in lib that may import it.
 const OWNERS = {

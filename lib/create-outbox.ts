@@ -53,7 +53,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
     transaction: (fn) => runTransaction(home, fn),
     async close() {
       home.isClosed = true;
-      await celery.disconnect();
+      await Promise.all([home.results.close(), home.direct?.close()]);
     },
   };
 }

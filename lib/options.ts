@@ -2,8 +2,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Knex } from 'knex';
 import type { LogContext } from './context/log-context';
 import type { TraceSource } from './context/trace-headers';
-import { CeleryOutboxError } from './errors';
 import type { Redact } from './message/redact';
+import {
+  assertOptions,
+  isFunction,
+  isPositive,
+  isRecord,
+  milliseconds,
+  requireOption,
+  type Rule,
+  type Rules,
+  text,
+} from './assert-options';
 import type { TableNames, TableOptions } from './store/table-names';
 import { tableNames } from './store/table-names';
 import { createDefaultLogger, type Logger } from './telemetry/logger';
@@ -75,27 +85,8 @@ export interface MiddlewareOptions {
 export type MiddlewareSettings = Readonly<Required<Omit<MiddlewareOptions, 'context'>>> &
   Readonly<Pick<MiddlewareOptions, 'context'>>;
 
-type Check = (value: unknown) => boolean;
-interface Rule {
-  readonly expected: string;
-  readonly check: Check;
-}
-type Rules = Readonly<Record<string, Rule>>;
-
-const MAX_TIMER_MS = 2 ** 31 - 1;
-const isFunction: Check = (value) => typeof value === 'function';
-const isPositive = (value: unknown, max: number): boolean =>
-  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= max;
-const milliseconds: Rule = {
-  expected: `a whole number of milliseconds from 1 to ${String(MAX_TIMER_MS)}`,
-  check: (value) => isPositive(value, MAX_TIMER_MS),
-};
-const text: Rule = {
-  expected: 'a non-empty string',
-  check: (value) => typeof value === 'string' && value !== '',
-};
-
-const OUTBOX_RULES: Rules = {
+/** @internal */
+export const OUTBOX_RULES: Rules = {
   knex: { expected: 'a Knex instance for PostgreSQL, not a transaction', check: isPostgresKnex },
   celery: { expected: 'an object { broker, backend?, queue? }', check: isRecord },
   excludeTasks: {
@@ -136,9 +127,11 @@ const brokerUrl: Rule = {
   expected: 'a URL that begins with amqp://, amqps://, redis:// or rediss://',
   check: (value) => typeof value === 'string' && /^(amqps?|rediss?):\/\//.test(value) && URL.canParse(value),
 };
-const CELERY_RULES: Rules = { broker: brokerUrl, backend: brokerUrl, queue: text };
+/** @internal */
+export const CELERY_RULES: Rules = { broker: brokerUrl, backend: brokerUrl, queue: text };
 
-const MIDDLEWARE_RULES: Rules = {
+/** @internal */
+export const MIDDLEWARE_RULES: Rules = {
   when: { expected: 'a function', check: isFunction },
   onAbort: {
     expected: "'rollback' or 'continue'",
@@ -159,7 +152,7 @@ export function parseOutboxOptions(options: OutboxOptions): OutboxSettings {
   return Object.freeze({
     knex: options.knex,
     celery: parseCelery(options.celery),
-    excludeTasks,
+    excludeTasks: Object.freeze([...excludeTasks]),
     strict: options.strict ?? false,
     redact: options.redact,
     logContextKeys: options.logContext && new Set(options.logContext.keys),
@@ -191,46 +184,6 @@ function parseCelery(celery: CeleryOptions | undefined): OutboxSettings['celery'
   assertOptions('celery', CELERY_RULES, celery);
   requireOption('celery', 'broker', CELERY_RULES, celery.broker);
   return Object.freeze({ broker: celery.broker, backend: celery.backend, queue: celery.queue ?? 'celery' });
-}
-
-function assertOptions(owner: string, rules: Rules, options: unknown): void {
-  if (!isRecord(options)) throw invalid(owner, 'an object of options', options);
-  for (const [name, value] of Object.entries(options)) {
-    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
-    if (rule === undefined) {
-      throw new CeleryOutboxError(
-        'ERR_CELERY_OUTBOX_UNKNOWN_OPTION',
-        `${owner} has no option ${JSON.stringify(name)}, only: ${Object.keys(rules).join(', ')}`,
-      );
-    }
-    if (value !== undefined && !rule.check(value)) throw invalid(`${owner}: ${name}`, rule.expected, value);
-  }
-}
-
-function requireOption(owner: string, name: string, rules: Rules, value: unknown): void {
-  if (value === undefined) throw invalid(`${owner}: ${name}`, rules[name]?.expected ?? 'a value', value);
-}
-
-function invalid(what: string, expected: string, got: unknown): CeleryOutboxError {
-  return new CeleryOutboxError(
-    'ERR_CELERY_OUTBOX_INVALID_OPTION',
-    `${what} must be ${expected}, got ${show(got)}`,
-  );
-}
-
-// Never the value of a URL: it may hold a password.
-function show(value: unknown): string {
-  if (typeof value === 'string')
-    return value.includes('@') ? 'a string with credentials' : JSON.stringify(value);
-  return typeof value === 'object' && value !== null
-    ? Array.isArray(value)
-      ? 'an array'
-      : 'an object'
-    : String(value);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isPostgresKnex(value: unknown): boolean {

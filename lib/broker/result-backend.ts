@@ -6,19 +6,23 @@ import { AsyncResult, type CeleryBackend } from './celery-node';
 
 const CLOSE_TIMEOUT_MS = 5_000;
 
+const NO_ANSWER = null as unknown as object;
+
 /** Connects to the result backend when the first result is asked for, and never before. */
 export class ResultBackend implements CeleryBackend {
   readonly #url: string | undefined;
   readonly #logger: Logger;
   #connection: CeleryConnection<CeleryBackend> | undefined;
+  #isClosed = false;
 
   constructor(url: string | undefined, logger: Logger) {
     this.#url = url;
     this.#logger = logger;
   }
 
-  /** @throws ERR_CELERY_OUTBOX_NO_BACKEND */
-  assertConfigured(): string {
+  /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, ERR_CELERY_OUTBOX_CLOSED */
+  assertUsable(): string {
+    if (this.#isClosed) throw new CeleryOutboxError('ERR_CELERY_OUTBOX_CLOSED', 'The outbox is closed');
     if (this.#url !== undefined) return this.#url;
     throw new CeleryOutboxError(
       'ERR_CELERY_OUTBOX_NO_BACKEND',
@@ -34,11 +38,12 @@ export class ResultBackend implements CeleryBackend {
   // AsyncResult.get() polls this without a catch: a rejection would end the process. A backend that is away
   // has no answer yet, so the poll goes on until its own timeout.
   getTaskMeta = async (taskId: string): Promise<object> => {
+    if (this.#isClosed) return NO_ANSWER;
     try {
       return await this.#connect().target.getTaskMeta(taskId);
     } catch (error) {
       this.#report(error);
-      return null as unknown as object;
+      return NO_ANSWER;
     }
   };
 
@@ -50,9 +55,15 @@ export class ResultBackend implements CeleryBackend {
     if (!(await settledWithin(closing, CLOSE_TIMEOUT_MS))) connection.cut();
   };
 
+  /** As disconnect, for good: a `get()` that still polls must not open a connection that nobody ends. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.disconnect();
+  }
+
   #connect(): CeleryConnection<CeleryBackend> {
     if (this.#connection !== undefined) return this.#connection;
-    const connection = connectBackend(this.assertConfigured(), (error) => {
+    const connection = connectBackend(this.assertUsable(), (error) => {
       if (this.#connection !== connection) return;
       this.#connection = undefined;
       this.#report(error);
@@ -76,19 +87,19 @@ export class OutboxResult extends AsyncResult {
     this.#backend = backend;
   }
 
-  /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, or what the task failed with. */
+  /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, ERR_CELERY_OUTBOX_CLOSED, or what the task failed with. */
   override async get(timeoutMs?: number, intervalMs?: number): Promise<unknown> {
-    this.#backend.assertConfigured();
+    this.#backend.assertUsable();
     return super.get(timeoutMs, intervalMs);
   }
 
   override async result(): Promise<unknown> {
-    this.#backend.assertConfigured();
+    this.#backend.assertUsable();
     return super.result();
   }
 
   override async status(): Promise<string> {
-    this.#backend.assertConfigured();
+    this.#backend.assertUsable();
     return super.status();
   }
 }

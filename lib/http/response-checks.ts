@@ -1,46 +1,27 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { ServerResponse } from 'node:http';
 
 // Node checks these when it writes. A held response is written after the COMMIT, when it is too late to tell
-// the handler, so they are checked when they are given, with Node's own codes.
+// the handler, so they are checked when they are given: by Node, on a response that goes nowhere.
 
-/** The arguments of writeHead: (status, message?, headers?). */
-export function assertHead([status, message, headers]: readonly unknown[]): void {
-  if (!Number.isInteger(Number(status)) || Number(status) < 100 || Number(status) > 999) {
-    throw coded(RangeError, 'ERR_HTTP_INVALID_STATUS_CODE', `Invalid status code: ${String(status)}`);
-  }
-
-  if (typeof message === 'string' && /[^\t\x20-\x7e\x80-\xff]/.test(message)) {
-    throw coded(TypeError, 'ERR_INVALID_CHAR', 'Invalid character in statusMessage');
-  }
-  for (const [name, value] of headerPairs(typeof message === 'string' ? headers : (message ?? headers))) {
-    validateHeaderName(name);
-    for (const one of Array.isArray(value) ? value : [value]) validateHeaderValue(name, String(one));
-  }
+export interface Head {
+  readonly statusCode: number;
+  readonly statusMessage: string;
 }
 
-/** The body argument of write and end. */
-export function assertChunk(chunk: unknown): void {
-  if (typeof chunk === 'string' || chunk instanceof Uint8Array) return;
-  if (chunk === null) {
-    throw coded(TypeError, 'ERR_STREAM_NULL_VALUES', 'May not write null values to stream');
-  }
-  throw coded(
-    TypeError,
-    'ERR_INVALID_ARG_TYPE',
-    `The "chunk" argument must be of type string or an instance of Buffer or Uint8Array. Received type ${typeof chunk}`,
-  );
+/** @returns what Node makes of these arguments of writeHead. @throws what Node throws. */
+export function rehearseHead(res: ServerResponse, args: readonly unknown[]): Head {
+  const rehearsal = new ServerResponse(res.req);
+  for (const name of res.getHeaderNames()) rehearsal.setHeader(name, res.getHeader(name) ?? '');
+  rehearsal.statusMessage = res.statusMessage;
+  // Of a head that has been given already Node says ERR_HTTP_HEADERS_SENT.
+  Object.assign(rehearsal, { _header: (res as unknown as { _header: string | null })._header });
+  (rehearsal.writeHead as (...args: readonly unknown[]) => void)(...args);
+  const { statusCode, statusMessage } = rehearsal;
+  return { statusCode, statusMessage };
 }
 
-// writeHead takes an object, a flat list (name, value, name, value) or a list of pairs.
-function headerPairs(headers: unknown): [string, unknown][] {
-  if (!Array.isArray(headers)) return Object.entries(headers ?? {});
-  if (headers.every(Array.isArray)) return headers as unknown as [string, unknown][];
-  const pairs: [string, unknown][] = [];
-  for (let index = 0; index < headers.length; index += 2)
-    pairs.push([String(headers[index]), headers[index + 1]]);
-  return pairs;
-}
-
-function coded(type: ErrorConstructor, code: string, message: string): Error {
-  return Object.assign(new type(message), { code });
+/** The body arguments of write and end. @throws what Node throws. */
+export function assertChunk(res: ServerResponse, [chunk, encoding]: readonly unknown[]): void {
+  if (typeof chunk !== 'string' && !(chunk instanceof Uint8Array)) new ServerResponse(res.req).write(chunk);
+  if (typeof encoding === 'string' && encoding !== 'buffer') Buffer.from('', encoding as BufferEncoding);
 }

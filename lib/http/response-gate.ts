@@ -1,9 +1,12 @@
 import type { ServerResponse } from 'node:http';
-import { assertChunk, assertHead } from './response-checks';
+import type { Readable } from 'node:stream';
+import { assertChunk, rehearseHead } from './response-checks';
 import { restoreMethods, shadow, snapshotMethods } from './response-shadow';
 
 type Method = (...args: unknown[]) => unknown;
+type Listener = Method & { listener?: Method };
 type HeldMethod = 'writeHead' | 'write' | 'end' | 'flushHeaders';
+type BelowMethod = HeldMethod | 'on' | 'addListener' | 'off' | 'removeListener';
 type Phase = 'open' | 'deciding' | 'committing' | 'released' | 'discarded';
 
 export interface GateHooks {
@@ -17,6 +20,16 @@ export interface GateHooks {
 // must see once the head is final, though not a byte has left.
 const HELD_HEAD = 'held until COMMIT is proven';
 const HEAD_SETTERS = ['setHeader', 'appendHeader', 'removeHeader', 'setHeaders', 'writeHead'] as const;
+// Besides the headers: removing one leaves a note, which would change the head of the next answer.
+const HEAD_FIELDS = [
+  'statusCode',
+  'statusMessage',
+  'sendDate',
+  '_removedConnection',
+  '_removedContLen',
+  '_removedTE',
+  '_trailer',
+] as const;
 
 /**
  * Holds a response back: nothing of it leaves before `release`, and after `discard` nothing of it ever will.
@@ -28,12 +41,14 @@ const HEAD_SETTERS = ['setHeader', 'appendHeader', 'removeHeader', 'setHeaders',
 export class ResponseGate {
   readonly #res: ServerResponse;
   readonly #hooks: GateHooks;
-  readonly #below: Readonly<Record<HeldMethod, Method>>;
+  readonly #below: Readonly<Record<BelowMethod, Method>>;
   readonly #pristine: () => void;
   readonly #undo: (() => void)[] = [];
+  readonly #sources: Readable[] = [];
   #queue: (() => unknown)[] = [];
+  #waiting: Listener[] = [];
   #phase: Phase = 'open';
-  #head: { status: number; message: string } | undefined;
+  #head: { args: unknown[]; statusCode: number; statusMessage: string } | undefined;
   #implicitHead = false;
   #ended = false;
   #mustDrain = false;
@@ -43,13 +58,19 @@ export class ResponseGate {
     this.#res = res;
     this.#hooks = hooks;
     this.#pristine = remember(res);
-    const { writeHead, write, end, flushHeaders } = res as unknown as Record<HeldMethod, Method>;
-    this.#below = { writeHead, write, end, flushHeaders };
+    const methods = res as unknown as Record<BelowMethod, Method>;
+    const { writeHead, write, end, flushHeaders, on, addListener, off, removeListener } = methods;
+    this.#below = { writeHead, write, end, flushHeaders, on, addListener, off, removeListener };
+    this.#call('on', ['pipe', (source: Readable) => this.#sources.push(source)]);
     Object.assign(res, {
       writeHead: (...args: unknown[]) => this.#writeHead(args),
       write: (...args: unknown[]) => this.#write(args),
       end: (...args: unknown[]) => this.#end(args),
       flushHeaders: (...args: unknown[]) => this.#flushHeaders(args),
+      on: (...args: unknown[]) => this.#listen('on', args),
+      addListener: (...args: unknown[]) => this.#listen('addListener', args),
+      off: (...args: unknown[]) => this.#unlisten('off', args),
+      removeListener: (...args: unknown[]) => this.#unlisten('removeListener', args),
     });
   }
 
@@ -63,35 +84,39 @@ export class ResponseGate {
     this.#stopPretending();
     this.#phase = 'released';
     if (this.#head !== undefined) {
-      this.#res.statusCode = this.#head.status;
-      this.#res.statusMessage = this.#head.message;
+      const { args, statusCode, statusMessage } = this.#head;
+      Object.assign(this.#res, { statusCode, statusMessage });
+      // The layers behind us have had their turn with the head; Node calls writeHead by name once more.
+      if (this.#implicitHead) this.#res.writeHead = () => this.#call('writeHead', args) as ServerResponse;
     }
-    // The layers behind us have had their turn with the head; Node calls writeHead by name once more.
-    if (this.#implicitHead) this.#res.writeHead = this.#below.writeHead as ServerResponse['writeHead'];
+    const waiting = this.#waiting.splice(0);
+    for (const listener of waiting) this.#call('on', ['drain', listener]);
     try {
       for (const replay of this.#queue.splice(0)) replay();
     } catch (error) {
       this.#res.destroy(error as Error);
     }
-    if (this.#mustDrain && !this.#ended && !this.#res.writableNeedDrain) this.#res.emit('drain');
+    if (this.#mustDrain && !this.#ended) for (const listener of waiting) listener.call(this.#res);
   }
 
   /**
    * Forgets the held response: status, headers and methods are what they were when the gate was made, so that an
-   * error handler can answer. What the layers behind still write (compression does, later) goes nowhere.
+   * error handler can answer. What the layers behind still write (compression does, later) goes nowhere, and
+   * pipes are cut: else the 'drain' of the error handler's answer would let them write on, into it.
    */
   discard(): void {
     this.#stopPretending();
     this.#phase = 'discarded';
     this.#queue = [];
+    this.#waiting = [];
+    for (const source of this.#sources) source.unpipe(this.#res);
     this.#pristine();
   }
 
   #writeHead(args: unknown[]): unknown {
     if (this.#phase === 'released') return this.#call('writeHead', args);
     if (this.#phase === 'discarded') return this.#res;
-    assertHead(args);
-    this.#holdHead(args[0] as number, typeof args[1] === 'string' ? args[1] : this.#res.statusMessage);
+    this.#holdHead(args);
     if (!this.#implicitHead) this.#queue.push(() => this.#call('writeHead', args));
     return this.#res;
   }
@@ -99,9 +124,13 @@ export class ResponseGate {
   #write(args: unknown[]): unknown {
     if (this.#phase === 'released') return this.#call('write', args);
     if (this.#phase === 'discarded') return false;
-    assertChunk(args[0]);
+    assertChunk(this.#res, args);
     if (this.#ended) return this.#secondAnswer(false);
-    this.#firstByte(() => this.#call('write', args));
+    this.#firstByte(() => {
+      // Whoever was told to wait will hear of it from below.
+      if (this.#call('write', args) === false) this.#mustDrain = false;
+    });
+    if (!this.#mustDrain) this.#pretend('writableNeedDrain', true);
     this.#mustDrain = true;
     return false;
   }
@@ -109,12 +138,18 @@ export class ResponseGate {
   #end(args: unknown[]): unknown {
     if (this.#phase === 'released') return this.#call('end', args);
     if (this.#phase === 'discarded') return this.#res;
-    const hasChunk = typeof args[0] !== 'function' && args[0] != null;
-    if (hasChunk) assertChunk(args[0]);
+    // Layers below may take a callback for a chunk (compression and express-session do), and would throw.
+    const callback = args.find((arg) => typeof arg === 'function') as (() => void) | undefined;
+    const body = args.filter((arg) => typeof arg !== 'function');
+    const isBare = !body[0];
+    if (!isBare) assertChunk(this.#res, body);
     // A bare second end() is harmless without us, too.
-    if (this.#ended) return hasChunk ? this.#secondAnswer(this.#res) : this.#res;
+    if (this.#ended && !isBare) return this.#secondAnswer(this.#res);
     this.#ended = true;
-    this.#firstByte(() => this.#call('end', args));
+    this.#firstByte(() => {
+      if (callback !== undefined) this.#res.once('finish', callback);
+      this.#call('end', body);
+    });
     this.#pretendEnded();
     return this.#res;
   }
@@ -124,7 +159,27 @@ export class ResponseGate {
     else if (this.#phase !== 'discarded') this.#firstByte(() => this.#call('flushHeaders', args));
   }
 
-  #call(name: HeldMethod, args: unknown[]): unknown {
+  // Listeners of 'drain' are held, too: they wait for our word, not for one from below. A layer there (compression)
+  // may take them away to a stream of its own, where a 'drain' of ours would not reach them.
+  #listen(name: 'on' | 'addListener', args: unknown[]): unknown {
+    if (args[0] !== 'drain' || !this.#isHeld()) return this.#call(name, args);
+    this.#waiting.push(args[1] as Listener);
+    return this.#res;
+  }
+
+  #unlisten(name: 'off' | 'removeListener', args: unknown[]): unknown {
+    const [event, removed] = args;
+    if (event !== 'drain' || !this.#isHeld()) return this.#call(name, args);
+    // One that was added by once() is wrapped.
+    this.#waiting = this.#waiting.filter((one) => one !== removed && one.listener !== removed);
+    return this.#res;
+  }
+
+  #isHeld(): boolean {
+    return this.#phase !== 'released' && this.#phase !== 'discarded';
+  }
+
+  #call(name: BelowMethod, args: unknown[]): unknown {
     return this.#below[name].apply(this.#res, args);
   }
 
@@ -150,19 +205,27 @@ export class ResponseGate {
     }
   }
 
-  #holdHead(status: number, message: string): void {
-    this.#res.statusCode = status;
-    this.#head = { status, message };
-    this.#undo.push(shadow(this.#res, '_header', HELD_HEAD));
+  // A layer below may look at the status before it passes the head on, so the one that stood is put back then.
+  #holdHead(args: unknown[]): void {
+    const { statusCode, statusMessage } = this.#res;
+    Object.assign(this.#res, rehearseHead(this.#res, args));
+    this.#head = { args, statusCode, statusMessage };
+    this.#pretend('_header', HELD_HEAD);
   }
 
   #pretendEnded(): void {
-    this.#undo.push(shadow(this.#res, 'finished', true));
+    this.#pretend('finished', true);
+    this.#pretend('writableFinished', false);
+    this.#pretend('writableNeedDrain', false);
     // Node would throw here, Express would then destroy the socket, and a client would lose an answer that
     // may already be committed.
     for (const name of HEAD_SETTERS) {
-      this.#undo.push(shadow(this.#res, name, () => this.#secondAnswer(this.#res)));
+      this.#pretend(name, () => this.#secondAnswer(this.#res));
     }
+  }
+
+  #pretend(name: string, value: unknown): void {
+    this.#undo.push(shadow(this.#res, name, value));
   }
 
   #stopPretending(): void {
@@ -180,15 +243,15 @@ export class ResponseGate {
 
 /** @returns what brings status, headers and methods back to where they are now. */
 function remember(res: ServerResponse): () => void {
-  const { statusCode, statusMessage } = res;
-  const headers = rawHeaderNames(res).map((name) => [name, res.getHeader(name)] as const);
+  const fields = HEAD_FIELDS.map((name) => [name, Reflect.get(res, name) as unknown] as const);
+  // A list is copied, because appendHeader adds to the one that is there.
+  const headers = rawHeaderNames(res).map((name) => [name, structuredClone(res.getHeader(name))] as const);
   const methods = snapshotMethods(res);
   return () => {
     restoreMethods(res, methods);
     for (const name of res.getHeaderNames()) res.removeHeader(name);
     for (const [name, value] of headers) if (value !== undefined) res.setHeader(name, value);
-    res.statusCode = statusCode;
-    res.statusMessage = statusMessage;
+    Object.assign(res, Object.fromEntries(fields));
   };
 }
 

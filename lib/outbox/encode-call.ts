@@ -1,5 +1,6 @@
 import { CeleryOutboxError } from '../errors';
 import { encodeTask, type EncodedTask, type EncodeSettings } from '../message/encode-task';
+import { isPlainObject } from '../message/plain-object';
 import type { OutboxSettings } from '../options';
 import { logEvent } from '../telemetry/logger';
 import type { SendOptions } from './send-options';
@@ -31,16 +32,19 @@ export function encodeCall(
   return encodeTask({ name, args, kwargs, options: withoutTrx(options) }, settings);
 }
 
-/** Options for the message room, which knows no transactions. What is not an object is for it to refuse. */
+/** Options for the message room, which knows no transactions. What is not a plain object is for it to refuse. */
 export function withoutTrx<T extends { trx?: unknown }>(options: T | undefined): Omit<T, 'trx'> | undefined {
-  if (typeof options !== 'object' || (options as unknown) === null) return options;
+  if (!isPlainObject(options)) return options;
   const { trx: _trx, ...rest } = options;
   return rest;
 }
 
-/** @throws ERR_CELERY_OUTBOX_INVALID_TASK */
+const PROPERTIES: ReadonlySet<string> = new Set(['name', 'args', 'kwargs', 'options']);
+
+/** @throws ERR_CELERY_OUTBOX_INVALID_TASK also for a property that would be dropped. */
 export function assertCalls(calls: unknown): void {
-  const isCall = (call: unknown): boolean => typeof call === 'object' && call !== null;
+  const isCall = (call: unknown): boolean =>
+    isPlainObject(call) && Object.keys(call).every((property) => PROPERTIES.has(property));
   if (Array.isArray(calls) && calls.every(isCall)) return;
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_INVALID_TASK',

@@ -1,9 +1,8 @@
 import type { DirectTask } from '../broker/direct-sender';
 import { CeleryOutboxError } from '../errors';
 import type { EncodedTask } from '../message/encode-task';
-import { encodeJson } from '../message/json';
 import type { OutboxSettings } from '../options';
-import { captureContext } from './capture-context';
+import type { CapturedContext } from './capture-context';
 
 export function isExcluded({ excludeTasks }: OutboxSettings, taskName: string): boolean {
   return excludeTasks.some((rule) =>
@@ -27,13 +26,12 @@ export function assertNoneExcluded(settings: OutboxSettings, tasks: readonly Enc
  *
  * @throws ERR_CELERY_OUTBOX_UNKNOWN_OPTION, ERR_CELERY_OUTBOX_UNENCODABLE
  */
-export function toDirectTask(settings: OutboxSettings, task: EncodedTask): DirectTask {
+export function toDirectTask(task: EncodedTask, { traceHeaders }: CapturedContext): DirectTask {
   const { queue, ...others } = JSON.parse(task.options) as { queue?: string };
   const ours = (['orderingKey', 'idempotencyKey', 'holdUntil'] as const).filter(
     (name) => task[name] !== null,
   );
   refuse(task.taskName, [...Object.keys(others), ...ours]);
-  const { traceHeaders } = captureContext(settings);
   return {
     taskId: task.taskId,
     taskName: task.taskName,
@@ -55,9 +53,9 @@ function refuse(taskName: string, options: readonly string[]): void {
 // celery-node writes JSON itself, with JavaScript's numbers.
 function parseExactly(text: string, what: string): unknown {
   const value: unknown = JSON.parse(text);
-  if (encodeJson(value, what) === text) return value;
+  if (JSON.stringify(value) === text) return value;
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_UNENCODABLE',
-    `${what} has a number that celery-node, which sends tasks of excludeTasks, would round`,
+    `${what} has a number that celery-node, which sends tasks of excludeTasks, would change`,
   );
 }

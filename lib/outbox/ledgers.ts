@@ -6,6 +6,7 @@ import { TransactionLedger } from './transaction-ledger';
 /** The ledgers of all open transactions, found by the transaction or by any savepoint in it. */
 export class Ledgers {
   readonly #byRoot = new WeakMap<Knex.Transaction, TransactionLedger>();
+  readonly #savepoints = new WeakSet<Knex.Transaction>();
   readonly #onStored: (tasks: readonly CreatedEvent[]) => void;
 
   constructor(onStored: (tasks: readonly CreatedEvent[]) => void) {
@@ -21,7 +22,9 @@ export class Ledgers {
 
   of(trx: Knex.Transaction): TransactionLedger {
     const root = rootOf(trx);
-    return this.#byRoot.get(root) ?? this.#adopt(root);
+    const ledger = this.#byRoot.get(root) ?? this.#adopt(root);
+    if (trx !== root) this.#holdOpen(trx, ledger);
+    return ledger;
   }
 
   /** To be called once the transaction's COMMIT is proven. */
@@ -33,17 +36,41 @@ export class Ledgers {
   #adopt(root: Knex.Transaction): TransactionLedger {
     const ledger = this.open(root);
     const answer = watchCommit(root);
-    const target = root as unknown as { commit: (value?: unknown) => Promise<unknown> };
-    const commit = target.commit;
-    target.commit = async (value) => {
+    aroundCommit(root, async (commit) => {
       ledger.close();
-      await ledger.drain();
-      const result = await commit(value);
+      try {
+        await ledger.drain();
+      } catch (error) {
+        // Whoever calls commit() by hand need not think of a rollback when that fails.
+        await root.rollback(error);
+        throw error;
+      }
+      const result = await commit();
       if ((await answer()) === 'COMMIT') this.stored(ledger);
       return result;
-    };
+    });
     return ledger;
   }
+
+  // A savepoint must not be released before the sends that joined it are written.
+  #holdOpen(savepoint: Knex.Transaction, ledger: TransactionLedger): void {
+    if (this.#savepoints.has(savepoint)) return;
+    this.#savepoints.add(savepoint);
+    aroundCommit(savepoint, async (release) => {
+      await ledger.idle();
+      return release();
+    });
+  }
+}
+
+/** Knex itself calls the same method, in the form with a callback. */
+function aroundCommit(
+  trx: Knex.Transaction,
+  around: (commit: () => Promise<unknown>) => Promise<unknown>,
+): void {
+  const target = trx as unknown as { commit: (value?: unknown) => Promise<unknown> };
+  const commit = target.commit;
+  target.commit = (value) => around(() => commit(value));
 }
 
 function rootOf(trx: Knex.Transaction): Knex.Transaction {

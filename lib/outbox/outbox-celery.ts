@@ -7,9 +7,11 @@ import type { Chord } from '../message/chord';
 import type { Group } from '../message/group';
 import type { Signature } from '../message/signature';
 import { encodeCanvas } from '../message/encode-canvas';
+import type { EncodedTask } from '../message/encode-task';
 import type { TaskName, TaskParameters } from '../message/task-registry';
 import { assertOwnTransaction } from '../store/own-transaction';
 import { logEvent } from '../telemetry/logger';
+import { callSite, type CallSite } from './call-site';
 import { assertNoneExcluded, isExcluded, toDirectTask } from './excluded-tasks';
 import type { OutboxHome } from './home';
 import { OutboxTask } from './outbox-task';
@@ -73,15 +75,16 @@ export class OutboxCelery extends ClientBase {
   applyAsync(canvas: Group, options?: ApplyOptions): Promise<OutboxResult[]>;
   applyAsync(canvas: Canvas, options?: ApplyOptions): Promise<OutboxResult | OutboxResult[]>;
   applyAsync(canvas: Canvas, options?: ApplyOptions): Promise<OutboxResult | OutboxResult[]> {
-    return this.#dispatch([{ options }], async (trx) => {
+    return this.#dispatch([{ options }], async (site) => {
       const { tasks, result } = encodeCanvas(canvas, withoutTrx(options), encodingOf(this.#home.settings));
       assertNoneExcluded(this.#home.settings, tasks);
       if (result.groupId !== null) {
-        await storeTasks(this.#home, trx, tasks);
+        assertNoKey(tasks);
+        await storeTasks(this.#home, site, tasks);
         return result.taskIds.map((taskId) => this.asyncResult(taskId));
       }
       const [resultId] = result.taskIds;
-      const [answer] = await storeTasks(this.#home, trx, tasks, resultId);
+      const [answer] = await storeTasks(this.#home, site, tasks, resultId);
       return this.asyncResult(answer as string);
     });
   }
@@ -107,14 +110,15 @@ export class OutboxCelery extends ClientBase {
 
   #send<T>(calls: readonly UncheckedCall[], toResult: (taskIds: string[]) => T): Promise<T> {
     const { settings, direct } = this.#home;
-    return this.#dispatch(calls, async (trx) => {
+    return this.#dispatch(calls, async (site) => {
       const encoding = encodingOf(settings);
       const tasks = calls.map((call) => encodeCall(call, encoding));
       const excluded = new Set(tasks.filter((task) => isExcluded(settings, task.taskName)));
-      const directTasks = [...excluded].map((task) => toDirectTask(settings, task));
+      const directTasks = [...excluded].map((task) => toDirectTask(task, site.context));
       const stored = tasks.filter((task) => !excluded.has(task));
-      const answers = await storeTasks(this.#home, trx, stored);
+      // First, so that nothing is stored if the broker does not take them.
       for (const task of directTasks) await direct?.send(task);
+      const answers = await storeTasks(this.#home, site, stored);
       const answerOf = new Map(stored.map((task, index) => [task, answers[index]]));
       return toResult(tasks.map((task) => answerOf.get(task) ?? task.taskId));
     });
@@ -123,7 +127,7 @@ export class OutboxCelery extends ClientBase {
   /** Starts `work` at once, so that it takes the caller's context, and lets the transaction wait for it. */
   #dispatch<T>(
     calls: readonly Pick<UncheckedCall, 'options'>[],
-    work: (trx?: Knex.Transaction) => Promise<T>,
+    work: (site: CallSite) => Promise<T>,
   ): Promise<T> {
     const around = this.#bound ?? this.#home.ambient.getStore();
     let trx = around;
@@ -131,7 +135,7 @@ export class OutboxCelery extends ClientBase {
       assertNotClosed(this.#home);
       assertCalls(calls);
       trx = this.#given(calls) ?? around;
-      return work(trx);
+      return work(callSite(this.#home, trx));
     };
     const send = WatchedPromise.of(start());
     if (trx !== undefined) this.#watch(send, trx);
@@ -164,4 +168,13 @@ export class OutboxCelery extends ClientBase {
       },
     );
   }
+}
+
+// Only one id can be kept with a key, and a group has several results.
+function assertNoKey(tasks: readonly EncodedTask[]): void {
+  if (tasks.every((task) => task.idempotencyKey === null)) return;
+  throw new CeleryOutboxError(
+    'ERR_CELERY_OUTBOX_INVALID_OPTION',
+    'Option idempotencyKey must be left out for a canvas that ends in a group: it is for exactly one result',
+  );
 }

@@ -11,6 +11,8 @@ export async function runTransaction<T>(
   if (around === undefined || around.isCompleted() || home.ledgers.of(around).isClosed) {
     return UnitOfWork.run(home, fn);
   }
+  // A send that is under way belongs to the transaction around, not to the savepoint.
+  await home.ledgers.of(around).idle();
   return around.transaction(async (savepoint) => {
     try {
       return await home.ambient.run(savepoint, () => fn(savepoint));

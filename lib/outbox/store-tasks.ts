@@ -3,12 +3,13 @@ import { CeleryOutboxError } from '../errors';
 import type { EncodedTask } from '../message/encode-task';
 import { insertTasks, type OutboxTaskRow } from '../store/insert-tasks';
 import { logEvent } from '../telemetry/logger';
-import { captureContext } from './capture-context';
+import type { CallSite } from './call-site';
 import type { OutboxHome } from './home';
+import type { Batch } from './transaction-ledger';
 import { UnitOfWork } from './unit-of-work';
 
 /**
- * Writes tasks with the context of the caller: in `trx`, or outside any transaction in one of their own.
+ * Writes tasks with the context of the caller: in its transaction, or outside any in one of their own.
  *
  * @param resultId - where the result will be, if it is not each task's own.
  * @returns for each the id of its result: or that of the earlier task with the same idempotency key.
@@ -16,34 +17,37 @@ import { UnitOfWork } from './unit-of-work';
  */
 export async function storeTasks(
   home: OutboxHome,
-  trx: Knex.Transaction | undefined,
+  { trx, within, context }: CallSite,
   tasks: readonly EncodedTask[],
   resultId?: string,
 ): Promise<string[]> {
   if (tasks.length === 0) return [];
-  const context = captureContext(home.settings);
   const rows = tasks.map((task) => ({ ...task, ...context, resultId: resultId ?? task.taskId }));
-  if (trx === undefined) noteMissingTransaction(home, rows);
-  return trx === undefined
-    ? UnitOfWork.run(home, (own) => storeIn(home, own, rows))
-    : storeIn(home, trx, rows);
+  const batch: Batch = { within, tasks: [] };
+  if (trx !== undefined) return storeIn(home, trx, rows, batch);
+  noteMissingTransaction(home, rows);
+  return UnitOfWork.run(home, (own) => storeIn(home, own, rows, batch));
 }
 
 async function storeIn(
   home: OutboxHome,
   trx: Knex.Transaction,
   rows: readonly OutboxTaskRow[],
+  batch: Batch,
 ): Promise<string[]> {
   const { names, idempotencyWindowMs } = home.settings;
   const ledger = home.ledgers.of(trx);
   ledger.assertOpen(trx);
-  const outcomes = await ledger.inTurn(() => insertTasks(trx, names, rows, idempotencyWindowMs));
-  ledger.record(
-    rows
-      .filter((_, index) => outcomes[index]?.stored)
-      .map(({ taskId, taskName, orderingKey }) => ({ taskId, taskName, orderingKey })),
-  );
-  return outcomes.map((outcome) => outcome.resultId);
+  const onInsert = (inserted: readonly OutboxTaskRow[]): void => {
+    batch.tasks = inserted.map(({ taskId, taskName, orderingKey }) => ({ taskId, taskName, orderingKey }));
+    ledger.record(batch);
+  };
+  try {
+    return await ledger.inTurn(() => insertTasks(trx, names, rows, { idempotencyWindowMs, onInsert }));
+  } catch (error) {
+    batch.tasks = [];
+    throw error;
+  }
 }
 
 function noteMissingTransaction({ settings }: OutboxHome, rows: readonly OutboxTaskRow[]): void {

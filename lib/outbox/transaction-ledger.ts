@@ -10,6 +10,22 @@ interface FailedSend {
   readonly wasUnderWay: boolean;
 }
 
+/** A savepoint as the connection sees it. */
+export interface Savepoint {
+  readonly name: string;
+  /** How many batches had been written when it was opened. */
+  readonly batches: number;
+  isUndone: boolean;
+}
+
+/** The tasks of one INSERT. */
+export interface Batch {
+  /** The savepoints that the send was called within. */
+  readonly within: readonly Savepoint[];
+  /** Empty if the INSERT failed. */
+  tasks: readonly CreatedEvent[];
+}
+
 /**
  * What was sent in one transaction: the sends still under way, those that failed, and the tasks that will be
  * stored if it commits. Savepoints that are rolled back take their tasks with them.
@@ -17,10 +33,11 @@ interface FailedSend {
 export class TransactionLedger {
   readonly #pending = new Set<WatchedPromise<unknown>>();
   readonly #failed: FailedSend[] = [];
-  readonly #savepoints: { name: string; size: number }[] = [];
-  #stored: CreatedEvent[] = [];
+  readonly #savepoints: Savepoint[] = [];
+  #batches: Batch[] = [];
   #turn: Promise<unknown> = Promise.resolve();
   #closed = false;
+  #isTorn = false;
 
   constructor(root: Knex.Transaction) {
     // The savepoints of nested transactions run through the root's client, in the order of the connection.
@@ -34,7 +51,11 @@ export class TransactionLedger {
   }
 
   get isEmpty(): boolean {
-    return this.#stored.length === 0;
+    return this.#batches.every(({ tasks }) => tasks.length === 0);
+  }
+
+  get openSavepoints(): readonly Savepoint[] {
+    return [...this.#savepoints];
   }
 
   /** From now on a send is an error. */
@@ -70,17 +91,26 @@ export class TransactionLedger {
     );
   }
 
-  record(tasks: readonly CreatedEvent[]): void {
-    for (const task of tasks) this.#stored.push(task);
+  /**
+   * To be called when the INSERT of a send is issued: only then is it known between which savepoints it stands.
+   * A send that nobody awaited may have been called before the one that it stands in was opened.
+   */
+  record(batch: Batch): void {
+    if (batch.within.some(({ isUndone }) => isUndone)) this.#isTorn = true;
+    this.#batches.push(batch);
   }
 
   /**
    * Waits for the sends that nobody awaited.
    *
-   * @throws ERR_CELERY_OUTBOX_SEND_UNFINISHED if one of them failed, now or earlier without anybody looking.
+   * @throws ERR_CELERY_OUTBOX_SEND_UNFINISHED if one of them failed, now or earlier without anybody looking; or
+   * if a savepoint was rolled back around one: its task is then gone, or stored without the rest.
    */
   async drain(): Promise<void> {
     await this.idle();
+    if (this.#isTorn) {
+      throw unfinished(new Error('a savepoint was rolled back while it was under way; await it first'));
+    }
     const unseen = this.#failed.find(({ send, wasUnderWay }) => wasUnderWay || !send.observed);
     if (unseen !== undefined) throw unfinished(unseen.error);
   }
@@ -100,21 +130,42 @@ export class TransactionLedger {
 
   /** The tasks that the commit has stored; empties the ledger. */
   takeStored(): CreatedEvent[] {
-    const stored = this.#stored;
-    this.#stored = [];
+    const stored = this.#batches.flatMap(({ tasks }) => tasks);
+    this.#batches = [];
     return stored;
   }
 
   #followSavepoint(sql: string): void {
-    const opened = /^\s*savepoint\s+(\w+)/i.exec(sql)?.[1];
-    if (opened !== undefined) this.#savepoints.push({ name: opened, size: this.#stored.length });
-    const undone = /^\s*rollback\s+to\s+(?:savepoint\s+)?(\w+)/i.exec(sql)?.[1];
+    const [, verb = '', name = ''] = SAVEPOINT.exec(sql) ?? [];
+    if (/^savepoint/i.test(verb)) this.#open(name);
+    if (/^release/i.test(verb)) this.#savepoints.splice(this.#indexOf(name));
+    if (/^rollback/i.test(verb)) this.#undo(name);
+  }
+
+  #open(name: string): void {
+    this.#savepoints.push({ name, batches: this.#batches.length, isUndone: false });
+  }
+
+  #undo(name: string): void {
+    const ended = this.#savepoints.splice(this.#indexOf(name));
+    for (const savepoint of ended) savepoint.isUndone = true;
+    const [undone] = ended;
+    // Unknown: it was opened before the first send, so all of them were called within it.
+    const lost = this.#batches.splice(undone?.batches ?? 0);
     if (undone === undefined) return;
-    // Unknown: it was opened before the first send, so all of them came after it.
-    const savepoint = this.#savepoints.findLast(({ name }) => name === undone);
-    this.#stored.length = savepoint?.size ?? 0;
+    if (lost.some(({ tasks, within }) => tasks.length > 0 && !within.includes(undone))) this.#isTorn = true;
+    // PostgreSQL keeps a savepoint that was rolled back to.
+    this.#open(name);
+  }
+
+  /** Of the innermost one with that name; past the end if there is none. */
+  #indexOf(name: string): number {
+    const index = this.#savepoints.findLastIndex((savepoint) => savepoint.name === name);
+    return index === -1 ? this.#savepoints.length : index;
   }
 }
+
+const SAVEPOINT = /^\s*(savepoint|release(?:\s+savepoint)?|rollback\s+to(?:\s+savepoint)?)\s+(\w+)/i;
 
 function unfinished(cause: unknown): CeleryOutboxError {
   const why = cause instanceof Error ? cause.message : String(cause);

@@ -13,13 +13,18 @@ interface KeyRow {
 }
 
 // Waits for another open transaction with the same key, and takes the key over if that one rolls back or if
-// the key is older than the window. Sorted, so that two calls with the same keys do not deadlock.
+// the key is older than the window. Sorted, so that two calls with the same keys do not deadlock. Keys known to
+// be in use are left out: ON CONFLICT would lock their rows, and repeated requests would queue up behind each other.
 const reserveStatement = (names: TableNames): string => `
   INSERT INTO ${names.idempotency} AS held (task_name, key, task_id)
   SELECT task_name, key, task_id FROM unnest(?::text[], ?::text[], ?::text[]) AS wanted (task_name, key, task_id)
+  WHERE NOT EXISTS (
+    SELECT FROM ${names.idempotency} AS used
+    WHERE used.task_name = wanted.task_name AND used.key = wanted.key
+      AND used.created_at + ? * interval '1 millisecond' > statement_timestamp())
   ORDER BY task_name, key
   ON CONFLICT (task_name, key) DO UPDATE SET task_id = excluded.task_id, created_at = excluded.created_at
-  WHERE held.created_at <= statement_timestamp() - ? * interval '1 millisecond'
+  WHERE held.created_at + ? * interval '1 millisecond' <= statement_timestamp()
   RETURNING task_name, key, task_id`;
 
 // A statement of its own: in READ COMMITTED it sees what the transaction that we waited for has committed.
@@ -82,6 +87,7 @@ async function findHolders(
       taskNames,
       keys,
       missing.map((task) => task.resultId),
+      windowMs,
       windowMs,
     ]);
     for (const [identity, taskId] of taken) {

@@ -14,10 +14,10 @@ export interface OutboxTaskRow extends EncodedTask {
   readonly resultId: string;
 }
 
-/** What became of one task: stored, or answered by an earlier one with the same idempotency key. */
-export interface InsertOutcome {
-  readonly resultId: string;
-  readonly stored: boolean;
+export interface InsertSettings {
+  readonly idempotencyWindowMs: number;
+  /** Told of the rows whose INSERT is being issued, in the order of the connection. */
+  readonly onInsert: (tasks: readonly OutboxTaskRow[]) => void;
 }
 
 /** The version of the stored form. A relay leaves rows of a version it does not know alone. */
@@ -30,6 +30,7 @@ export const SCHEMA_VERSION = 1;
  * one key the order of ids is the order of commits. Idempotency keys are reserved first; a task whose key was
  * used before is not written and gets the first one's id.
  *
+ * @returns for each the id of its result: its own, or that of the task that used its key before.
  * @throws ERR_CELERY_OUTBOX_STORE_FAILED with the database's reason; as after any SQL error, the transaction
  * (or the savepoint) is lost.
  */
@@ -37,21 +38,18 @@ export async function insertTasks(
   trx: Knex.Transaction,
   names: TableNames,
   tasks: readonly OutboxTaskRow[],
-  idempotencyWindowMs: number,
-): Promise<InsertOutcome[]> {
+  { idempotencyWindowMs, onInsert }: InsertSettings,
+): Promise<string[]> {
   try {
     await lockOrderingKeys(trx, tasks);
     const firstIds = await reserveKeys(trx, names, tasks, idempotencyWindowMs);
-    const outcomes = tasks.map((task, index) => ({
-      resultId: firstIds.get(index) ?? task.resultId,
-      stored: !firstIds.has(index),
-    }));
-    await insertRows(
-      trx,
-      names,
-      tasks.filter((_, index) => !firstIds.has(index)),
-    );
-    return outcomes;
+    const fresh = tasks.filter((_, index) => !firstIds.has(index));
+    if (fresh.length > 0) {
+      await insertRows(trx, names, fresh).on('query', () => {
+        onInsert(fresh);
+      });
+    }
+    return tasks.map((task, index) => firstIds.get(index) ?? task.resultId);
   } catch (error) {
     throw storeFailed(error, names);
   }
@@ -72,12 +70,7 @@ const insertStatement = (names: TableNames): string => `
     trace_headers, log_context, ordering_key, hold_until, position)
   ORDER BY position`;
 
-async function insertRows(
-  trx: Knex.Transaction,
-  names: TableNames,
-  tasks: readonly OutboxTaskRow[],
-): Promise<void> {
-  if (tasks.length === 0) return;
+function insertRows(trx: Knex.Transaction, names: TableNames, tasks: readonly OutboxTaskRow[]): Knex.Raw {
   const columns = [
     tasks.map((task) => task.taskId),
     tasks.map((task) => task.taskName),
@@ -91,7 +84,7 @@ async function insertRows(
     tasks.map((task) => task.orderingKey),
     tasks.map((task) => task.holdUntil),
   ];
-  await trx.raw(insertStatement(names), columns as Knex.RawBinding[]);
+  return trx.raw(insertStatement(names), columns as Knex.RawBinding[]);
 }
 
 const UNDEFINED_TABLE = '42P01';

@@ -2,8 +2,15 @@ import type { Knex } from 'knex';
 import { CeleryOutboxError } from '../errors';
 
 interface KnexClient {
-  config?: unknown;
-  connectionSettings?: Readonly<Record<string, unknown>>;
+  readonly config?: unknown;
+  readonly connectionSettings?: unknown;
+  readonly driver?: { readonly Client?: new (settings: unknown) => Target };
+}
+/** Where a client of pg would connect to. */
+interface Target {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string | null;
 }
 
 /**
@@ -32,8 +39,13 @@ function isTransaction(value: unknown): value is Knex.Transaction {
 // A transaction shares its Knex instance's configuration. Another instance may still be for the same database.
 function isSameDatabase(ours: KnexClient, theirs: KnexClient): boolean {
   if (ours.config === theirs.config) return true;
-  const a = ours.connectionSettings;
-  const b = theirs.connectionSettings;
-  if (a === undefined || b === undefined || a['database'] === undefined) return false;
-  return ['host', 'port', 'database'].every((key) => String(a[key]) === String(b[key]));
+  const [a, b] = [targetOf(ours), targetOf(theirs)];
+  return a !== undefined && b !== undefined && TARGET.every((key) => a[key] === b[key]);
+}
+
+const TARGET = ['host', 'port', 'database'] as const;
+
+// Only pg knows what a connection string, its defaults and the environment come to. Nothing is connected.
+function targetOf({ driver, connectionSettings }: KnexClient): Target | undefined {
+  return driver?.Client && new driver.Client(connectionSettings);
 }

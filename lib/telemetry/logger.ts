@@ -9,15 +9,18 @@ export interface Logger {
   error(message: string, fields?: object): unknown;
 }
 
-/** Names of log events. They are API: people alert on them. */
-export type LogEvent =
-  | 'celery_outbox_not_in_transaction'
-  | 'celery_outbox_signal_error'
-  | 'celery_outbox_send_unobserved'
-  | 'celery_outbox_redaction_failed'
-  | 'celery_outbox_context_failed'
-  | 'celery_outbox_answered_twice'
-  | 'celery_outbox_connection_error';
+/** Names of log events, with what they tell. They are API: people alert on them. */
+export const LOG_EVENTS = {
+  celery_outbox_not_in_transaction: 'A task was sent outside any transaction and stored on its own.',
+  celery_outbox_send_unobserved: 'A send failed, and nobody awaited it.',
+  celery_outbox_redaction_failed: 'redact failed; the task is stored with its arguments hidden.',
+  celery_outbox_context_failed: 'Trace or log context could not be taken; the task is stored without it.',
+  celery_outbox_answered_twice: 'A handler answered again while its first answer was being committed.',
+  celery_outbox_signal_error: 'A listener of events threw or rejected.',
+  celery_outbox_connection_error: 'The connection for direct sends or for results broke.',
+} as const;
+
+export type LogEvent = keyof typeof LOG_EVENTS;
 
 export type Level = keyof Logger;
 
@@ -30,10 +33,10 @@ export function createDefaultLogger(): Logger {
   });
 }
 
-/** Logs an event. A logger that throws must not fail the request or the pass that it reports on. */
+/** Logs an event. A logger that throws or rejects must not fail the request or the pass that it reports on. */
 export function logEvent(logger: Logger, level: Level, event: LogEvent, fields: object = {}): void {
   try {
-    logger[level](event, fields);
+    Promise.resolve(logger[level](event, fields)).catch(() => undefined);
   } catch {
     // There is no second logger to tell.
   }

@@ -8,6 +8,7 @@ import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } 
 import { createOutbox, type Outbox } from '../../lib';
 import { createDatabase, type TestDatabase } from '../support/database';
 import { EXPRESS_VERSIONS, listen, type TestServer } from '../support/express-app';
+import { ask } from '../support/http-client';
 import { recordingLogger } from '../support/log';
 import { STACKS, type Stack } from '../support/middleware-stacks';
 import { exchange, type RawRequest, withoutDate } from '../support/raw-http';
@@ -35,12 +36,24 @@ const CASES: readonly Case[] = [
   { name: 'sendFile', answer: sendThisFile },
   { name: 'sendFile of a range', asks: [{ headers: { Range: 'bytes=10-99' } }], answer: sendThisFile },
   { name: 'sendFile to HEAD', asks: [{ method: 'HEAD', headers: GZIP }], answer: sendThisFile },
-  { name: 'download', answer: (_req, res) => void res.download(__filename, 'a "file".ts') },
-  { name: 'redirect', answer: (_req, res) => void res.redirect('/elsewhere') },
+  {
+    name: 'download',
+    answer: (_req, res) => {
+      res.download(__filename, 'a "file".ts');
+    },
+  },
+  {
+    name: 'redirect',
+    answer: (_req, res) => {
+      res.redirect('/elsewhere');
+    },
+  },
   {
     name: 'redirect to HEAD',
     asks: [{ method: 'HEAD' }],
-    answer: (_req, res) => void res.redirect(303, '/'),
+    answer: (_req, res) => {
+      res.redirect(303, '/');
+    },
   },
   {
     name: 'cookies',
@@ -50,8 +63,14 @@ const CASES: readonly Case[] = [
   { name: 'end without a body', answer: (_req, res) => res.end() },
   { name: 'end with an empty body', answer: (_req, res) => res.end('') },
   { name: 'end in hexadecimal', answer: (_req, res) => res.end('00ff', 'hex') },
-  { name: 'end with a callback', answer: (_req, res) => res.end(() => undefined) },
-  { name: 'a bare second end', answer: (_req, res) => res.end('body').end() },
+  { name: 'end with a callback', answer: (_req, res) => res.end('body', () => undefined) },
+  {
+    name: 'a bare second end',
+    answer(_req, res) {
+      res.end('body');
+      res.end();
+    },
+  },
   {
     name: 'write, write, end',
     answer(_req, res) {
@@ -242,7 +261,28 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       await db.close();
     });
 
-    for (const [name, stack] of STACKS) {
+    for (const name of ['express-session before', 'express-session behind'] as const) {
+      it(`a session is changed and read back, with ${name}`, async () => {
+        const app = express();
+        app.use(...STACKS[name](outbox.middleware({ when: () => true })));
+        app.all('/', (req, res) => {
+          const session = (req as unknown as { session: { visits?: number } }).session;
+          session.visits = (session.visits ?? 0) + 1;
+          res.json({ visits: session.visits });
+        });
+        const server = await listen(app);
+        try {
+          const { headers } = await ask(server.url);
+          const Cookie = headers['set-cookie']![0]!.split(';')[0]!;
+          expect((await ask(server.url, { headers: { Cookie } })).text).to.equal('{"visits":2}');
+          expect((await ask(server.url, { headers: { Cookie } })).text).to.equal('{"visits":3}');
+        } finally {
+          await server.close();
+        }
+      });
+    }
+
+    for (const [name, stack] of Object.entries(STACKS)) {
       describe(`with ${name}`, () => {
         let plain: TestServer;
         let held: TestServer;
