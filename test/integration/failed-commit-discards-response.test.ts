@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { expect } from 'chai';
 import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express';
 import { CeleryOutboxError, createOutbox, type Outbox } from '../../lib';
@@ -25,6 +25,16 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   },
   'small pieces': (_req, res) => Readable.from(['a', 'b', 'c']).pipe(res.type('text')),
   'large pieces': (_req, res) => Readable.from([BIG, BIG, BIG]).pipe(res.type('text')),
+  'a piece at each drain': (_req, res) => {
+    res.write('first');
+    res.on('drain', () => res.write('next'));
+  },
+  'a pipe that gets going when the error handler does': (req, res) => {
+    res.flushHeaders();
+    const source = new PassThrough();
+    source.pipe(res);
+    req.once('apologising', () => source.write('late'));
+  },
   'an explicit head': (_req, res) =>
     res
       .writeHead(202, 'Very Well', { 'Content-Length': BIG.length, Connection: 'close', Date: 'never' })
@@ -50,6 +60,10 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
 const APOLOGIES: Readonly<Record<string, (res: Response, code: string) => unknown>> = {
   json: (res, code) => res.status(500).json({ code }),
   large: (res, code) => res.status(500).json({ code, help: BIG }),
+  streamed: (res, code) => {
+    Readable.from([code, ...Array<string>(20).fill(BIG)]).pipe(res.status(500));
+    res.req.emit('apologising');
+  },
   bare: (res, code) => res.writeHead(500).end(code),
   implicit: (res, code) => res.status(500).end(code),
   chunked: (res, code) => {
