@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { assertChunk, rehearseHead } from './response-checks';
-import { restoreMethods, shadow, snapshotMethods } from './response-shadow';
+import { rememberResponse } from './response-memory';
+import { shadow } from './response-shadow';
 
 type Method = (...args: unknown[]) => unknown;
 type Listener = Method & { listener?: Method };
@@ -20,16 +21,6 @@ export interface GateHooks {
 // must see once the head is final, though not a byte has left.
 const HELD_HEAD = 'held until COMMIT is proven';
 const HEAD_SETTERS = ['setHeader', 'appendHeader', 'removeHeader', 'setHeaders', 'writeHead'] as const;
-// Besides the headers: removing one leaves a note, which would change the head of the next answer.
-const HEAD_FIELDS = [
-  'statusCode',
-  'statusMessage',
-  'sendDate',
-  '_removedConnection',
-  '_removedContLen',
-  '_removedTE',
-  '_trailer',
-] as const;
 
 /**
  * Holds a response back: nothing of it leaves before `release`, and after `discard` nothing of it ever will.
@@ -57,7 +48,7 @@ export class ResponseGate {
   constructor(res: ServerResponse, hooks: GateHooks) {
     this.#res = res;
     this.#hooks = hooks;
-    this.#pristine = remember(res);
+    this.#pristine = rememberResponse(res);
     const methods = res as unknown as Record<BelowMethod, Method>;
     const { writeHead, write, end, flushHeaders, on, addListener, off, removeListener } = methods;
     this.#below = { writeHead, write, end, flushHeaders, on, addListener, off, removeListener };
@@ -239,24 +230,4 @@ export class ResponseGate {
     }
     return result;
   }
-}
-
-/** @returns what brings status, headers and methods back to where they are now. */
-function remember(res: ServerResponse): () => void {
-  const fields = HEAD_FIELDS.map((name) => [name, Reflect.get(res, name) as unknown] as const);
-  // A list is copied, because appendHeader adds to the one that is there.
-  const headers = rawHeaderNames(res).map((name) => [name, structuredClone(res.getHeader(name))] as const);
-  const methods = snapshotMethods(res);
-  return () => {
-    restoreMethods(res, methods);
-    for (const name of res.getHeaderNames()) res.removeHeader(name);
-    for (const [name, value] of headers) if (value !== undefined) res.setHeader(name, value);
-    Object.assign(res, Object.fromEntries(fields));
-  };
-}
-
-// As they were written, X-Powered-By and not x-powered-by. On every response since Node 15.4, but only in the
-// types of the client's requests.
-function rawHeaderNames(res: ServerResponse): string[] {
-  return (res as unknown as { getRawHeaderNames(): string[] }).getRawHeaderNames();
 }
