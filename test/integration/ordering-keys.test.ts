@@ -96,7 +96,13 @@ describe('an ordering key', () => {
         outbox.celery.sendTasks(order.map((orderingKey) => ({ name: 't', options: { orderingKey } }))),
       );
     const orders = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? keys : keys.toReversed()));
-    await Promise.all(orders.map(sendAll));
+    // All of them wait for a key in the middle, so that they are under way together when it is given back.
+    const middle = await db.knex.transaction();
+    await outbox.celery.sendTask('t', [], {}, { trx: middle, orderingKey: 'k10' });
+    const calls = orders.map(sendAll);
+    await untilWaiting(db.knex, orders.length);
+    await middle.rollback();
+    await Promise.all(calls);
     const rows = await db.rows();
     expect(rows).to.have.length(200);
     // One INSERT under all its locks: each call's rows stand together, in the order in which it gave them.

@@ -99,6 +99,7 @@ describe('results of tasks', () => {
       });
       await outbox.close();
       expect(await getting).to.equal('TIMEOUT');
+      expect(logger.lines, 'it is no error').to.deep.equal([]);
       await eventually(() => {
         expect(openSockets(url)).to.equal(others);
       });

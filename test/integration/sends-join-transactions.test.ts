@@ -102,11 +102,14 @@ describe('a send joins its transaction', () => {
     const code = 'ERR_CELERY_OUTBOX_FOREIGN_TRANSACTION';
     const refused = async (trx: unknown): Promise<string> =>
       (await rejection(code, outbox.celery.sendTask('t', [], {}, { trx: trx as Knex.Transaction }))).message;
-    expect(await refused(foreign)).to.include('got one of another');
-    expect(await refused(db.knex)).to.include('a Knex instance');
-    for (const garbage of [null, {}, 'trx', () => undefined]) await refused(garbage);
-    await foreign.rollback();
-    await elsewhere.close();
+    try {
+      expect(await refused(foreign)).to.include('got one of another');
+      expect(await refused(db.knex)).to.include('a Knex instance');
+      for (const garbage of [null, {}, 'trx', () => undefined]) await refused(garbage);
+    } finally {
+      await foreign.rollback();
+      await elsewhere.close();
+    }
     expect(await taskNames()).to.deep.equal([]);
   });
 
