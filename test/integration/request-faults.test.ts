@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { request, type IncomingMessage, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { spawn } from 'node:child_process';
 import { expect } from 'chai';
 import connectStack from 'connect';
@@ -9,6 +8,7 @@ import { createOutbox, type CeleryOutboxError, type MiddlewareOptions, type Outb
 import { createDatabase, type TestDatabase } from '../support/database';
 import { eventually } from '../support/eventually';
 import { EXPRESS_VERSIONS, listen, type TestServer } from '../support/express-app';
+import { createGate } from '../support/gate';
 import { ask } from '../support/http-client';
 import { recordingLogger } from '../support/log';
 
@@ -132,17 +132,15 @@ for (const [version, express] of EXPRESS_VERSIONS) {
     });
 
     it('rolls back when the client goes away before the answer', async () => {
-      const reached = new Promise<Response>((resolve) => {
-        void serve((_req, res) => {
-          resolve(res);
-        }).then((url) => {
-          const req = request(url, { method: 'POST', agent: false });
-          req.on('error', () => undefined);
-          req.end();
-          void reached.then(() => req.destroy());
-        });
+      const reached = createGate();
+      const url = await serve(() => {
+        reached.open();
       });
-      await once(await reached, 'close');
+      const abort = new AbortController();
+      const answer = ask(url, { signal: abort.signal }).catch((error: unknown) => error);
+      await reached.opened;
+      abort.abort();
+      expect(await answer).to.have.property('code', 'ABORT_ERR');
       await expectNothingStored();
       expect(errors).to.deep.equal([]);
     });
@@ -165,30 +163,24 @@ for (const [version, express] of EXPRESS_VERSIONS) {
     });
 
     it("commits without a client when onAbort is 'continue'", async () => {
-      let finish: () => void = () => undefined;
-      const closed = new Promise<void>((resolve) => {
-        void serve(
-          async (_req, res) => {
-            await once(res, 'close');
-            resolve();
-            await new Promise<void>((done) => (finish = done));
-            res.json({ ok: true });
-          },
-          { onAbort: 'continue' },
-        ).then((url) => {
-          const socket = connect(Number(new URL(url).port), '127.0.0.1');
-          socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n');
-          void eventually(() => {
-            expect(db.inUse()).to.equal(1);
-          }).then(() => socket.destroy());
-        });
+      const reached = createGate();
+      const url = await serve(
+        async (_req, res) => {
+          const closed = once(res, 'close');
+          reached.open();
+          await closed;
+          res.json({ ok: true });
+        },
+        { onAbort: 'continue' },
+      );
+      const abort = new AbortController();
+      const answer = ask(url, { signal: abort.signal }).catch((error: unknown) => error);
+      await reached.opened;
+      abort.abort();
+      expect(await answer).to.have.property('code', 'ABORT_ERR');
+      await eventually(async () => {
+        expect(await db.rows()).to.have.length(1);
       });
-      await closed;
-      await eventually(() => {
-        finish();
-        expect(db.inUse()).to.equal(0);
-      });
-      expect(await db.rows()).to.have.length(1);
     });
 
     it('rolls back when the handler destroys the response', async () => {
