@@ -1,7 +1,8 @@
 import type { Knex } from 'knex';
 import { CeleryOutboxError } from '../errors';
 import type { EncodedTask } from '../message/encode-task';
-import { insertTasks, type OutboxTaskRow } from '../store/insert-tasks';
+import type { OutboxTaskRow } from '../store/insert-rows';
+import { insertTasks } from '../store/insert-tasks';
 import { logEvent } from '../telemetry/logger';
 import type { CallSite } from './call-site';
 import type { OutboxHome } from './home';
