@@ -43,6 +43,18 @@ export function requireOption(owner: string, name: string, rules: Rules, value: 
   if (value === undefined) throw invalid(`${owner}: ${name}`, rules[name]?.expected ?? 'given', value);
 }
 
+/**
+ * For callbacks whose answer is needed now. A promise is truthy and has no fields: taken as it is, it would be
+ * a wrong answer; and its rejection must not end the process.
+ *
+ * @throws ERR_CELERY_OUTBOX_INVALID_OPTION
+ */
+export function assertSync<T>(answer: T, option: string, onReject: (error: unknown) => void): T {
+  if (!(answer instanceof Promise)) return answer;
+  answer.catch(onReject);
+  throw invalid(option, 'a function that answers at once', answer);
+}
+
 export function isFunction(value: unknown): boolean {
   return typeof value === 'function';
 }
@@ -68,5 +80,6 @@ function show(value: unknown): string {
     return /[@:]/.test(value) ? 'a string that may hold credentials' : JSON.stringify(value);
   if (typeof value === 'function') return 'a function';
   if (typeof value !== 'object' || value === null) return String(value);
+  if (value instanceof Promise) return 'a promise';
   return Array.isArray(value) ? 'an array' : 'an object';
 }

@@ -2,7 +2,13 @@ export { createOutbox, type Outbox } from './create-outbox';
 export { CeleryOutboxError, ERROR_CODES, type ErrorCode } from './errors';
 export type { CeleryOptions, MiddlewareOptions, OutboxOptions } from './options';
 export type { Middleware } from './http/middleware';
-export { createOutboxContext, type OutboxContext, type OutboxContextManager } from './http/outbox-context';
+export type { Next } from './http/request-transaction';
+export {
+  createOutboxContext,
+  type OutboxContext,
+  type OutboxContextManager,
+  type Thunk,
+} from './http/outbox-context';
 export type { OutboxRequest } from './http/request-types';
 export { currentLogContext, withLogContext, type LogContext } from './context/log-context';
 export type { TraceHeaders, TraceSource } from './context/trace-headers';

@@ -48,7 +48,7 @@ export interface OutboxOptions extends TableOptions {
   maxPayloadBytes?: number;
   /** How long an idempotency key is remembered. @defaultValue 86400000 (a day) */
   idempotencyWindowMs?: number;
-  /** How long to wait for the answer to COMMIT before the outcome counts as unknown. @defaultValue 10000 */
+  /** How long PostgreSQL may take to answer BEGIN or COMMIT; a COMMIT's outcome is unknown then. @defaultValue 10000 */
   commitTimeoutMs?: number;
 }
 
@@ -87,7 +87,7 @@ export type MiddlewareSettings = Readonly<Required<Omit<MiddlewareOptions, 'cont
 
 /** @internal */
 export const OUTBOX_RULES: Rules = {
-  knex: { expected: 'a Knex instance for PostgreSQL, not a transaction', check: isPostgresKnex },
+  knex: { expected: 'a Knex instance for PostgreSQL (client: pg), not a transaction', check: isPostgresKnex },
   celery: { expected: 'an object { broker, backend?, queue? }', check: isRecord },
   excludeTasks: {
     expected: 'an array of task names and regular expressions',
@@ -187,6 +187,12 @@ function parseCelery(celery: CeleryOptions | undefined): OutboxSettings['celery'
 }
 
 function isPostgresKnex(value: unknown): boolean {
-  const knex = value as { client?: { dialect?: unknown }; isTransaction?: unknown } | null | undefined;
-  return typeof value === 'function' && knex?.client?.dialect === 'postgresql' && knex.isTransaction !== true;
+  const knex = value as
+    { client?: { dialect?: unknown; driverName?: unknown }; isTransaction?: unknown } | null | undefined;
+  return (
+    typeof value === 'function' &&
+    knex?.client?.dialect === 'postgresql' &&
+    knex.client.driverName === 'pg' &&
+    knex.isTransaction !== true
+  );
 }

@@ -6,7 +6,8 @@ export type TraceHeaders = Readonly<Record<string, string>>;
 export type TraceSource = () => TraceHeaders;
 
 const PROPAGATED = ['traceparent', 'tracestate', 'sentry-trace', 'baggage'] as const;
-const incoming = new AsyncLocalStorage<TraceHeaders>();
+/** @internal */
+export const incomingTrace = new AsyncLocalStorage<TraceHeaders>();
 
 /** Runs `fn` with the trace headers of an incoming request as the ones to fall back to. */
 export function withIncomingTrace<T>(headers: Readonly<Record<string, unknown>>, fn: () => T): T {
@@ -15,16 +16,30 @@ export function withIncomingTrace<T>(headers: Readonly<Record<string, unknown>>,
     const value = headers[name];
     if (typeof value === 'string') found[name] = value;
   }
-  return incoming.run(found, fn);
+  return incomingTrace.run(found, fn);
 }
 
 /**
  * The trace that a message sent from here belongs to: what OpenTelemetry and Sentry would send, if one of them
- * is running, else what came in with the request.
+ * is running, else what came in with the request. A library that fails is passed over and reported.
  */
-export function currentTraceHeaders(): TraceHeaders {
-  const active = mergeTraces(openTelemetryHeaders(), sentryHeaders());
-  return Object.keys(active).length > 0 ? active : (incoming.getStore() ?? {});
+export function currentTraceHeaders(onError: (error: unknown) => void): TraceHeaders {
+  const active = mergeTraces(attempt(openTelemetryHeaders, onError), attempt(sentryHeaders, onError));
+  return Object.keys(active).length > 0 ? active : (incomingTrace.getStore() ?? {});
+}
+
+const broken = new Set<() => TraceHeaders>();
+
+// Once is enough: a package that cannot be loaded would fail, and be reported, with every task.
+function attempt(source: () => TraceHeaders, onError: (error: unknown) => void): TraceHeaders {
+  if (broken.has(source)) return {};
+  try {
+    return source();
+  } catch (error) {
+    broken.add(source);
+    onError(error);
+    return {};
+  }
 }
 
 // Both libraries announce themselves on globalThis, across copies and module systems. Asking there first

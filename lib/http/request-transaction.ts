@@ -1,16 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
+import { assertSync } from '../assert-options';
 import { CeleryOutboxError } from '../errors';
 import type { MiddlewareSettings } from '../options';
 import type { UnitOfWork } from '../outbox/unit-of-work';
 import { logEvent, type Logger } from '../telemetry/logger';
+import { runAsErrorHandling, runAsHandler } from './handler-scope';
 import { ResponseGate } from './response-gate';
 
 // What the handler does in the same breath as its answer still counts: a second answer, or an exception. Of the
 // exception we learn when Express destroys the socket, because the response seems to have left; each router that
-// it passes on the way out defers it by one turn of the event loop, and two of them may be nested in the app's.
-const TURNS_BEFORE_COMMIT = 4;
+// it passes on the way out defers it by one turn of the event loop, so this allows for six, one inside the other.
+const TURNS_BEFORE_COMMIT = 8;
 
 export type Next = (error?: unknown) => void;
 
@@ -34,8 +36,8 @@ export class RequestTransaction {
   readonly #gate: ResponseGate;
   readonly #timer: NodeJS.Timeout;
   #unit: UnitOfWork | undefined;
-  #isOpen = true;
-  #answeredTwice = false;
+  #phase: 'open' | 'deciding' | 'settling' = 'open';
+  #interrupt: (error: unknown) => void = () => undefined;
 
   constructor(exchange: Exchange, settings: MiddlewareSettings, logger: Logger) {
     this.#req = exchange.req;
@@ -57,33 +59,42 @@ export class RequestTransaction {
   async start(opening: Promise<UnitOfWork>, run: (trx: Knex.Transaction) => void): Promise<void> {
     try {
       const unit = await opening;
-      if (!this.#isOpen) {
+      if (this.#phase !== 'open') {
         await unit.rollback();
         return;
       }
       this.#unit = unit;
-      run(unit.trx);
+      runAsHandler(this.#gate, () => run(unit.trx));
     } catch (error) {
-      if (this.#begin()) await this.#end(error);
+      await this.#fail(error);
     }
   }
 
   async #abort(): Promise<void> {
-    if (this.#settings.onAbort === 'rollback' && this.#begin()) await this.#end();
+    if (this.#settings.onAbort === 'rollback') await this.#fail(aborted());
   }
 
   async #timeOut(): Promise<void> {
-    if (!this.#begin()) return;
-    // The handler may still answer later. Express would then destroy the socket, under the next request on it.
-    await this.#end(timeoutError(this.#settings.timeoutMs), { Connection: 'close' });
+    await this.#fail(timeoutError(this.#settings.timeoutMs));
+  }
+
+  /** Rolls back, unless COMMIT is on its way. */
+  async #fail(error: unknown): Promise<void> {
+    if (this.#phase === 'deciding') this.#interrupt(error);
+    if (this.#phase !== 'open') return;
+    this.#phase = 'settling';
+    await this.#end(error);
   }
 
   async #settle(): Promise<void> {
-    if (!this.#begin()) return;
+    if (this.#phase !== 'open') return;
+    this.#phase = 'deciding';
+    this.#unit?.close();
     try {
       if (this.#shouldCommit()) await this.#commit();
-      else await this.#unit?.rollback();
+      else await this.#rollback();
     } catch (error) {
+      this.#phase = 'settling';
       await this.#end(error);
       return;
     }
@@ -91,43 +102,49 @@ export class RequestTransaction {
   }
 
   async #commit(): Promise<void> {
-    for (let turn = 0; turn < TURNS_BEFORE_COMMIT; turn += 1) await nextTurn();
-    await this.#unit?.drain();
-    if (this.#answeredTwice) throw answeredTwice();
+    const interrupted = new Promise<never>((_, reject) => (this.#interrupt = reject));
+    await Promise.race([this.#ready(), interrupted]);
     if (this.#isGone() && this.#settings.onAbort === 'rollback') throw aborted();
+    this.#phase = 'settling';
+    clearTimeout(this.#timer);
     this.#gate.commit();
     await this.#unit?.commit();
   }
 
+  async #ready(): Promise<void> {
+    for (let turn = 0; turn < TURNS_BEFORE_COMMIT; turn += 1) await nextTurn();
+    await this.#unit?.drain();
+  }
+
+  async #rollback(): Promise<void> {
+    this.#phase = 'settling';
+    clearTimeout(this.#timer);
+    await this.#unit?.rollback();
+  }
+
   #shouldCommit(): boolean {
     const verdict: unknown = this.#settings.shouldCommit(this.#req, this.#res);
-    if (typeof verdict === 'boolean') return verdict;
+    if (typeof assertSync(verdict, 'shouldCommit', () => undefined) === 'boolean') return verdict as boolean;
     throw new CeleryOutboxError(
       'ERR_CELERY_OUTBOX_INVALID_OPTION',
-      `shouldCommit must return a boolean, got ${verdict instanceof Promise ? 'a promise' : typeof verdict}`,
+      `shouldCommit must return a boolean, got ${typeof verdict}`,
     );
   }
 
   /** Rolls back, and lets the application's error handling answer if anybody is there to hear it. */
-  async #end(error?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<void> {
-    await this.#unit?.rollback();
-    this.#gate.discard();
-    if (error === undefined || this.#isGone()) return;
-    for (const [name, value] of Object.entries(headers)) this.#res.setHeader(name, value);
-    this.#next(error);
-  }
-
-  /** Claims the one settlement that a request has. */
-  #begin(): boolean {
-    if (!this.#isOpen) return false;
-    this.#isOpen = false;
+  async #end(error: unknown): Promise<void> {
     clearTimeout(this.#timer);
     this.#unit?.close();
-    return true;
+    await this.#unit?.rollback();
+    this.#gate.discard();
+    if (this.#isGone()) return;
+    runAsErrorHandling(() => {
+      this.#next(error);
+    });
   }
 
   #secondAnswer(phase: 'deciding' | 'committing'): void {
-    if (phase === 'deciding') this.#answeredTwice = true;
+    if (phase === 'deciding') this.#interrupt(answeredTwice());
     else logEvent(this.#logger, 'warn', 'celery_outbox_answered_twice', { url: this.#req.url });
   }
 

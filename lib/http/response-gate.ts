@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
+import { isHandlerOf } from './handler-scope';
 import { assertChunk, rehearseHead } from './response-checks';
 import { rememberResponse } from './response-memory';
-import { shadow } from './response-shadow';
+import { guardProperty, shadow } from './response-shadow';
 
 type Method = (...args: unknown[]) => unknown;
 type Listener = Method & { listener?: Method };
@@ -100,8 +101,30 @@ export class ResponseGate {
     this.#phase = 'discarded';
     this.#queue = [];
     this.#waiting = [];
-    for (const source of this.#sources) source.unpipe(this.#res);
+    for (const source of this.#sources) this.#cut(source);
     this.#pristine();
+    this.#silenceHandler();
+  }
+
+  // Nobody reads it any more: a file would stay open. But the request shares its socket with the answer.
+  #cut(source: Readable): void {
+    source.unpipe(this.#res);
+    if (source === this.#res.req) source.resume();
+    else source.destroy();
+  }
+
+  // The handler does not know that its time is over. It must not answer in place of an error handler that is still
+  // thinking, nor change the status or the headers under its hands.
+  #silenceHandler(): void {
+    const isSilenced = (): boolean => isHandlerOf(this);
+    for (const name of [...HEAD_SETTERS, 'write', 'end', 'flushHeaders'] as const) {
+      const method = Reflect.get(this.#res, name) as Method;
+      const nothing = name === 'write' ? false : this.#res;
+      Reflect.set(this.#res, name, (...args: unknown[]) =>
+        isSilenced() ? nothing : method.apply(this.#res, args),
+      );
+    }
+    for (const name of ['statusCode', 'statusMessage'] as const) guardProperty(this.#res, name, isSilenced);
   }
 
   #writeHead(args: unknown[]): unknown {

@@ -10,6 +10,19 @@ export function shadow(target: object, name: string, value: unknown): () => void
   };
 }
 
+/** Ignores what is assigned to a property while `isRefused` says so. */
+export function guardProperty(target: object, name: string, isRefused: () => boolean): void {
+  let current: unknown = Reflect.get(target, name);
+  Object.defineProperty(target, name, {
+    configurable: true,
+    enumerable: true,
+    get: () => current,
+    set: (value: unknown) => {
+      if (!isRefused()) current = value;
+    },
+  });
+}
+
 type Methods = ReadonlyMap<string, unknown>;
 
 /** The methods of a response that some layer has replaced with its own. */

@@ -1,5 +1,6 @@
 import { currentLogContext } from '../context/log-context';
 import { currentTraceHeaders } from '../context/trace-headers';
+import { assertSync } from '../assert-options';
 import { encodeJson } from '../message/json';
 import type { OutboxSettings } from '../options';
 import { logEvent } from '../telemetry/logger';
@@ -18,13 +19,16 @@ export function captureContext(settings: OutboxSettings): CapturedContext {
   return { traceHeaders: captureTrace(settings), logContext: captureLog(settings) };
 }
 
-function captureTrace(settings: OutboxSettings): string | null {
-  if (settings.trace === false) return null;
+function captureTrace({ trace, logger }: OutboxSettings): string | null {
+  if (trace === false) return null;
+  const report = (error: unknown): void => {
+    logEvent(logger, 'warn', 'celery_outbox_context_failed', { error });
+  };
   try {
-    const headers = (settings.trace ?? currentTraceHeaders)();
+    const headers = trace === undefined ? currentTraceHeaders(report) : assertSync(trace(), 'trace', report);
     return Object.keys(headers).length === 0 ? null : encodeJson(headers, 'trace');
   } catch (error) {
-    logEvent(settings.logger, 'warn', 'celery_outbox_context_failed', { error });
+    report(error);
     return null;
   }
 }

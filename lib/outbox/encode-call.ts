@@ -45,7 +45,8 @@ const PROPERTIES: ReadonlySet<string> = new Set(['name', 'args', 'kwargs', 'opti
 export function assertCalls(calls: unknown): void {
   const isCall = (call: unknown): boolean =>
     isPlainObject(call) && Object.keys(call).every((property) => PROPERTIES.has(property));
-  if (Array.isArray(calls) && calls.every(isCall)) return;
+  // A hole counts: every() would pass over it.
+  if (Array.isArray(calls) && Array.from(calls).every(isCall)) return;
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_INVALID_TASK',
     'sendTasks must be given an array of { name, args?, kwargs?, options? }',

@@ -1,5 +1,5 @@
 import type { Knex } from 'knex';
-import { watchCommit } from '../store/commit-tag';
+import { assertNotAborted, watchCommit } from '../store/commit-tag';
 import type { CreatedEvent } from '../telemetry/events';
 import { TransactionLedger } from './transaction-ledger';
 
@@ -40,6 +40,7 @@ export class Ledgers {
       ledger.close();
       try {
         await ledger.drain();
+        if (!ledger.isEmpty) await assertNotAborted(root);
       } catch (error) {
         // Whoever calls commit() by hand need not think of a rollback when that fails.
         await root.rollback(error);
@@ -47,6 +48,8 @@ export class Ledgers {
       }
       const result = await commit();
       if ((await answer()) === 'COMMIT') this.stored(ledger);
+      // knex resolves commit() by hand even when COMMIT failed.
+      else await root.executionPromise;
       return result;
     });
     return ledger;

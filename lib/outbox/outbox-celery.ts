@@ -54,7 +54,10 @@ export class OutboxCelery extends ClientBase {
     return this.#send([call], ([taskId]) => this.asyncResult(taskId as string));
   }
 
-  /** Stores any number of tasks with one INSERT, in this order: all of them, or none. */
+  /**
+   * Stores any number of tasks with one INSERT, in this order: all of them, or none. Those of `excludeTasks` among
+   * them are handed to the broker first.
+   */
   sendTasks<const Names extends readonly TaskName[]>(calls: {
     readonly [I in keyof Names]: TaskCall<Names[I]>;
   }): Promise<OutboxResult[]> {

@@ -16,6 +16,8 @@ export interface Savepoint {
   /** How many batches had been written when it was opened. */
   readonly batches: number;
   isUndone: boolean;
+  /** False for one that stays behind when it was rolled back to: nobody is inside any more. */
+  readonly isEntered: boolean;
 }
 
 /** The tasks of one INSERT. */
@@ -32,6 +34,7 @@ export interface Batch {
  */
 export class TransactionLedger {
   readonly #pending = new Set<WatchedPromise<unknown>>();
+  readonly #nested = new Set<WatchedPromise<unknown>>();
   readonly #failed: FailedSend[] = [];
   readonly #savepoints: Savepoint[] = [];
   #batches: Batch[] = [];
@@ -79,14 +82,24 @@ export class TransactionLedger {
     return written;
   }
 
+  /** A send: the commit waits for it, and fails if it fails unseen. */
   track(send: WatchedPromise<unknown>): void {
-    const sentInTime = !this.#closed;
-    this.#pending.add(send);
-    send.peek(
-      () => this.#pending.delete(send),
+    this.#follow(send, this.#pending);
+  }
+
+  /** A nested transaction: the same, but sends inside do not wait for it. */
+  trackNested(run: WatchedPromise<unknown>): void {
+    this.#follow(run, this.#nested);
+  }
+
+  #follow(work: WatchedPromise<unknown>, underWay: Set<WatchedPromise<unknown>>): void {
+    const startedInTime = !this.#closed;
+    underWay.add(work);
+    work.peek(
+      () => underWay.delete(work),
       (error) => {
-        this.#pending.delete(send);
-        this.#failed.push({ send, error, wasUnderWay: sentInTime && this.#closed });
+        underWay.delete(work);
+        this.#failed.push({ send: work, error, wasUnderWay: startedInTime && this.#closed });
       },
     );
   }
@@ -101,13 +114,18 @@ export class TransactionLedger {
   }
 
   /**
-   * Waits for the sends that nobody awaited.
+   * Waits for the sends and the nested transactions that nobody awaited.
    *
-   * @throws ERR_CELERY_OUTBOX_SEND_UNFINISHED if one of them failed, now or earlier without anybody looking; or
-   * if a savepoint was rolled back around one: its task is then gone, or stored without the rest.
+   * @throws ERR_CELERY_OUTBOX_SEND_UNFINISHED if one of them failed, now or earlier without anybody looking; if
+   * a savepoint was rolled back around one: its task is then gone, or stored without the rest; or if knex is
+   * still inside a savepoint: its sends are still to come.
    */
   async drain(): Promise<void> {
     await this.idle();
+    await settled(this.#nested);
+    if (this.#savepoints.some(({ name, isEntered }) => isEntered && KNEX_SAVEPOINT.test(name))) {
+      throw unfinished(new Error('a nested transaction is still open; await trx.transaction() first'));
+    }
     if (this.#isTorn) {
       throw unfinished(new Error('a savepoint was rolled back while it was under way; await it first'));
     }
@@ -117,15 +135,7 @@ export class TransactionLedger {
 
   /** Resolves when no send is under way. */
   async idle(): Promise<void> {
-    while (this.#pending.size > 0) {
-      await new Promise<void>((resolve) => {
-        for (const send of this.#pending) {
-          send.peek(resolve, () => {
-            resolve();
-          });
-        }
-      });
-    }
+    await settled(this.#pending);
   }
 
   /** The tasks that the commit has stored; empties the ledger. */
@@ -142,8 +152,8 @@ export class TransactionLedger {
     if (/^rollback/i.test(verb)) this.#undo(name);
   }
 
-  #open(name: string): void {
-    this.#savepoints.push({ name, batches: this.#batches.length, isUndone: false });
+  #open(name: string, isEntered = true): void {
+    this.#savepoints.push({ name, batches: this.#batches.length, isUndone: false, isEntered });
   }
 
   #undo(name: string): void {
@@ -155,7 +165,7 @@ export class TransactionLedger {
     if (undone === undefined) return;
     if (lost.some(({ tasks, within }) => tasks.length > 0 && !within.includes(undone))) this.#isTorn = true;
     // PostgreSQL keeps a savepoint that was rolled back to.
-    this.#open(name);
+    this.#open(name, false);
   }
 
   /** Of the innermost one with that name; past the end if there is none. */
@@ -165,7 +175,21 @@ export class TransactionLedger {
   }
 }
 
-const SAVEPOINT = /^\s*(savepoint|release(?:\s+savepoint)?|rollback\s+to(?:\s+savepoint)?)\s+(\w+)/i;
+const IDENTIFIER = /("(?:[^"]|"")+"|\w+)/.source;
+const SAVEPOINT = new RegExp(
+  `^\\s*(savepoint|release(?:\\s+savepoint(?=\\s))?|rollback(?:\\s+work|\\s+transaction)?\\s+to(?:\\s+savepoint(?=\\s))?)\\s+${IDENTIFIER}\\s*;?\\s*$`,
+  'i',
+);
+// What knex calls its own. One of these that is open belongs to a callback that is still running.
+const KNEX_SAVEPOINT = /^trx\d+$/;
+
+async function settled(underWay: ReadonlySet<WatchedPromise<unknown>>): Promise<void> {
+  while (underWay.size > 0) {
+    await new Promise<void>((resolve) => {
+      for (const work of underWay) work.peek(resolve, () => resolve());
+    });
+  }
+}
 
 function unfinished(cause: unknown): CeleryOutboxError {
   const why = cause instanceof Error ? cause.message : String(cause);

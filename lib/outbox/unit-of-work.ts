@@ -24,7 +24,8 @@ export class UnitOfWork {
   /** @throws ERR_CELERY_OUTBOX_BEGIN_FAILED, ERR_CELERY_OUTBOX_CLOSED */
   static async begin(home: OutboxHome): Promise<UnitOfWork> {
     assertNotClosed(home);
-    return new UnitOfWork(home, await beginTransaction(home.settings.knex));
+    const { knex, commitTimeoutMs } = home.settings;
+    return new UnitOfWork(home, await beginTransaction(knex, commitTimeoutMs));
   }
 
   /** Runs `fn` in a transaction of its own: committed, proven, when it resolves; rolled back when it rejects. */

@@ -1,4 +1,6 @@
 import type { Knex } from 'knex';
+import { CeleryOutboxError } from '../errors';
+import { reasonOf } from './database-error';
 
 /** What PostgreSQL answered to a COMMIT; undefined if the COMMIT failed. */
 export type CommitTag = string | undefined;
@@ -23,4 +25,22 @@ export function watchCommit(trx: Knex.Transaction): () => Promise<CommitTag> | u
     return answering;
   };
   return () => tag;
+}
+
+/**
+ * For a transaction that is not ours: in the form with a callback, knex reports success before anybody can look at
+ * the answer to COMMIT, so the question is asked before.
+ *
+ * @throws ERR_CELERY_OUTBOX_TRANSACTION_ABORTED
+ */
+export async function assertNotAborted(trx: Knex.Transaction): Promise<void> {
+  try {
+    await trx.raw('SELECT 1');
+  } catch (error) {
+    throw new CeleryOutboxError(
+      'ERR_CELERY_OUTBOX_TRANSACTION_ABORTED',
+      `Nothing was stored: an SQL error inside the transaction was swallowed: ${reasonOf(error)}`,
+      { cause: error },
+    );
+  }
 }

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { settledWithin } from '../deadline';
 import { CeleryOutboxError } from '../errors';
-import { connectionOf, type HeldConnection } from './connection';
+import { type HeldConnection, holdConnection } from './connection';
 import { type CommitTag, watchCommit } from './commit-tag';
 import { isRefusal, reasonOf } from './database-error';
 
@@ -31,32 +31,51 @@ export interface ProvenTransaction {
 }
 
 /**
+ * @param timeoutMs - how long BEGIN may take; waiting for a connection is up to the pool.
  * @throws ERR_CELERY_OUTBOX_BEGIN_FAILED
  */
-export async function beginTransaction(knex: Knex): Promise<ProvenTransaction> {
-  const trx = await knex.transaction().catch((error: unknown) => {
-    throw new CeleryOutboxError(
-      'ERR_CELERY_OUTBOX_BEGIN_FAILED',
-      `No transaction could be opened: ${reasonOf(error)}`,
-      { cause: error, statusCode: 503 },
-    );
+export async function beginTransaction(knex: Knex, timeoutMs: number): Promise<ProvenTransaction> {
+  const connection = await holdConnection(knex).catch((error: unknown) => {
+    throw beginFailed(error);
   });
+  const trx = await begin(knex, connection, timeoutMs);
   const outcome = trx.executionPromise;
   // It rejects on a failed COMMIT and on rollback(error), possibly before anybody looks.
-  outcome.catch(() => undefined);
+  outcome.catch(() => undefined).finally(() => connection.release());
+  distrustWhenBroken(trx, connection);
   const open: OpenTransaction = {
     trx,
     outcome,
+    connection,
     commitTag: watchCommit(trx),
     swallowedError: watchSwallowedError(trx),
-    connection: await connectionOf(knex, trx),
   };
   return {
     trx,
-    commit: (timeoutMs) => commit(open, timeoutMs),
+    commit: (commitTimeoutMs) => commit(open, commitTimeoutMs),
     rolledBackInside: () => trx.isCompleted() && open.commitTag() === undefined,
     rollback: () => rollback(open),
   };
+}
+
+async function begin(knex: Knex, connection: HeldConnection, timeoutMs: number): Promise<Knex.Transaction> {
+  const opening = knex.transaction({ connection: connection.raw });
+  try {
+    if (await settledWithin(opening, timeoutMs)) return await opening;
+    throw new Error(`no answer to BEGIN within ${String(timeoutMs)} ms`);
+  } catch (error) {
+    connection.sever(error as Error);
+    connection.release();
+    throw beginFailed(error);
+  }
+}
+
+// A broken connection goes back into the pool before the close of its socket is seen; the next to get it would fail
+// in its stead. Nor may one go back whose ROLLBACK failed: its transaction may be open.
+function distrustWhenBroken(trx: Knex.Transaction, connection: HeldConnection): void {
+  trx.on('query-error', (error: unknown, { sql }: { sql: string }) => {
+    if (!isRefusal(error) || sql === 'ROLLBACK') connection.distrust(error);
+  });
 }
 
 interface OpenTransaction {
@@ -81,15 +100,27 @@ async function commit(open: OpenTransaction, timeoutMs: number): Promise<void> {
   });
   // COMMIT of an aborted transaction is answered with ROLLBACK, without any error.
   if ((await open.commitTag()) !== 'COMMIT') throw aborted(open.swallowedError());
+  if (open.connection.hasLostTransaction()) {
+    throw aborted(new Error('raw SQL inside had ended the transaction before'));
+  }
 }
 
 async function rollback({ trx, outcome, connection }: OpenTransaction): Promise<void> {
-  if (!trx.isCompleted()) trx.rollback();
-  if (await settledWithin(outcome, CANCEL_AFTER_MS)) return;
-  connection.cancelStatement().catch(() => undefined);
+  if (!trx.isCompleted()) {
+    await endStatement(connection);
+    if (!trx.isCompleted()) trx.rollback();
+  }
   if (await settledWithin(outcome, SEVER_AFTER_MS)) return;
   connection.sever(new Error('ROLLBACK was not answered in time'));
   await settledWithin(outcome, SEVER_AFTER_MS);
+}
+
+// Before ROLLBACK is sent, not after: once that is answered the connection is somebody else's, and a cancel that
+// comes late would hit their statement.
+async function endStatement(connection: HeldConnection): Promise<void> {
+  if (await connection.idleWithin(CANCEL_AFTER_MS)) return;
+  if (await settledWithin(connection.cancelStatement(), SEVER_AFTER_MS)) return;
+  connection.sever(new Error('a statement could not be cancelled in time'));
 }
 
 /** Remembers the SQL error that aborted the transaction, unless a savepoint undid it. */
@@ -102,6 +133,14 @@ function watchSwallowedError(trx: Knex.Transaction): () => unknown {
     if (/^\s*rollback\s+to\b/i.test(sql)) first = undefined;
   });
   return () => first;
+}
+
+function beginFailed(cause: unknown): CeleryOutboxError {
+  return new CeleryOutboxError(
+    'ERR_CELERY_OUTBOX_BEGIN_FAILED',
+    `No transaction could be opened: ${reasonOf(cause)}`,
+    { cause, statusCode: 503 },
+  );
 }
 
 function commitFailed(cause: unknown): CeleryOutboxError {

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { CreatedEvent } from '../../lib';
 import { eventually } from '../support/eventually';
 import { useOutbox } from '../support/outbox';
+import { rejection } from '../support/rejection';
 
 describe("the event 'created'", () => {
   const bundle = useOutbox();
@@ -79,11 +80,18 @@ describe("the event 'created'", () => {
     const aborted = await db.knex.transaction();
     await outbox.celery.sendTask('aborted', [], {}, { trx: aborted });
     await aborted.raw('SELECT 1 / 0').catch(() => undefined);
-    await aborted.commit();
+    await rejection('ERR_CELERY_OUTBOX_TRANSACTION_ABORTED', aborted.commit());
+    await rejection(
+      'ERR_CELERY_OUTBOX_TRANSACTION_ABORTED',
+      db.knex.transaction(async (trx) => {
+        await outbox.celery.sendTask('aborted', [], {}, { trx });
+        await trx.raw('SELECT 1 / 0').catch(() => undefined);
+      }),
+    );
     const refused = await db.knex.transaction();
     await outbox.celery.sendTask('refused', [], {}, { trx: refused });
     await refused('orders').insert({ parent_id: 404 });
-    await refused.commit();
+    expect(await refused.commit().catch((error: unknown) => error)).to.have.property('code', '23503');
     expect(created).to.deep.equal(['callback', 'by hand']);
     expect((await db.rows()).map((row) => row.task_name)).to.deep.equal(created);
   });

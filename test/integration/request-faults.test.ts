@@ -92,7 +92,6 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       const answer = await ask(url);
       expect(answer.status).to.equal(503);
       expect(JSON.parse(answer.text)).to.have.property('code', 'ERR_CELERY_OUTBOX_TIMEOUT');
-      expect(answer.headers.connection).to.equal('close');
       await expectNothingStored();
     });
 
@@ -260,7 +259,7 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       });
       const answer = await ask(undecided);
       expect(answer.status).to.equal(500);
-      expect(answer.text).to.include('shouldCommit must return a boolean, got a promise');
+      expect(answer.text).to.include('shouldCommit must be a function that answers at once, got a promise');
       await expectNothingStored();
     });
   });

@@ -20,6 +20,7 @@ const PAYLOAD = `
 export async function up(knex: Knex, names: TableNames): Promise<void> {
   await createSchema(knex, names.schema);
   await knex.raw(outboxTable(names));
+  await setInsertVacuum(knex, names);
   await knex.raw(deadLetterTable(names));
   await knex.raw(sentTable(names));
   await knex.raw(idempotencyTable(names));
@@ -54,8 +55,6 @@ const outboxTable = (names: TableNames): string => `
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 5000,
-    autovacuum_vacuum_insert_scale_factor = 0,
-    autovacuum_vacuum_insert_threshold = 50000,
     autovacuum_analyze_scale_factor = 0,
     autovacuum_analyze_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0
@@ -63,6 +62,19 @@ const outboxTable = (names: TableNames): string => `
   CREATE INDEX "${names.base}_claim_idx" ON ${names.outbox} (available_at, id);
   CREATE INDEX "${names.base}_ordering_key_idx" ON ${names.outbox} (ordering_key, id) WHERE ordering_key IS NOT NULL;
   CREATE INDEX "${names.base}_task_id_idx" ON ${names.outbox} (task_id)`;
+
+// PostgreSQL 12 does not know these.
+async function setInsertVacuum(knex: Knex, names: TableNames): Promise<void> {
+  const { rows } = await knex.raw<{ rows: { version: number }[] }>(
+    "SELECT current_setting('server_version_num')::int AS version",
+  );
+  if ((rows[0]?.version ?? 0) < 130_000) return;
+  await knex.raw(`
+    ALTER TABLE ${names.outbox} SET (
+      autovacuum_vacuum_insert_scale_factor = 0,
+      autovacuum_vacuum_insert_threshold = 50000
+    )`);
+}
 
 const deadLetterTable = (names: TableNames): string => `
   CREATE TABLE ${names.deadLetter} (

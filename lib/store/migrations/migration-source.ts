@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import { assertOptions, isFunction, isRecord, type Rule, type Rules } from '../../assert-options';
 import { tableNames, type TableNames, type TableOptions } from '../table-names';
 import * as createTables from './20261118000000-create-tables';
 
@@ -21,6 +22,18 @@ export interface MigrationSourceOptions extends TableOptions {
   include?: Knex.MigrationSource<unknown>;
 }
 
+// Names are checked where they become SQL.
+const name: Rule = { expected: 'a plain SQL identifier', check: () => true };
+const MIGRATION_RULES: Rules = {
+  tableName: name,
+  schema: name,
+  include: {
+    expected: 'a MigrationSource of knex',
+    check: (value) =>
+      isRecord(value) && isFunction(value['getMigrations']) && isFunction(value['getMigration']),
+  },
+};
+
 interface Entry {
   name: string;
   source: Knex.MigrationSource<unknown>;
@@ -36,6 +49,7 @@ interface Entry {
  * @throws ERR_CELERY_OUTBOX_INVALID_OPTION for a schema or table name that is not a plain identifier.
  */
 export function createMigrationSource(options: MigrationSourceOptions = {}): Knex.MigrationSource<unknown> {
+  assertOptions('createMigrationSource', MIGRATION_RULES, options);
   const own = outboxSource(tableNames(options));
   const sources = options.include === undefined ? [own] : [own, options.include];
   return {
