@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect } from 'chai';
 import type { Request, Response } from 'express';
 import { createOutbox, createOutboxContext, type Outbox } from '../../lib';
@@ -115,11 +116,10 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       expect(logger.lines.map((line) => line.message)).to.deep.equal(['celery_outbox_context_failed']);
     });
 
-    it('serves routers nested in routers: an exception after the answer still rolls back', async () => {
+    it('rolls back after an exception that passes six nested routers on its way out', async () => {
       const app = express();
-      const outer = express.Router();
-      const inner = express.Router();
-      inner.post('/', (req: Request, res: Response, next) => {
+      let router = express.Router();
+      router.post('/', (req: Request, res: Response, next) => {
         const handle = async (): Promise<void> => {
           await req.celery.sendTask('nested');
           res.json({ ok: true });
@@ -127,11 +127,44 @@ for (const [version, express] of EXPRESS_VERSIONS) {
         };
         handle().catch(next);
       });
+      for (let depth = 1; depth < 6; depth += 1) router = express.Router().use(router);
       app.use(outbox.middleware());
-      app.use(outer.use(inner));
+      app.use(router);
       server = await listen(app);
       expect(await ask(server.url).catch((error: unknown) => error)).to.have.property('code', 'ECONNRESET');
       expect(await taskNames()).to.deep.equal([]);
+    });
+
+    it('leaves the context that others mount behind it alone, in events, too', async () => {
+      const app = express();
+      const others = new AsyncLocalStorage<string>();
+      const seen: unknown[] = [];
+      app.use(outbox.middleware());
+      app.use((_req, _res, next) => {
+        others.run('theirs', next);
+      });
+      app.post('/', (_req, res) => {
+        res.on('finish', () => seen.push(others.getStore()));
+        res.on('custom', () => seen.push(others.getStore()));
+        res.emit('custom');
+        res.end();
+      });
+      server = await listen(app);
+      await ask(server.url);
+      expect(seen[0]).to.equal('theirs');
+      expect(seen).to.have.length(2);
+    });
+
+    it('refuses callbacks that answer with a promise, and never dies of one', async () => {
+      const fails = (): never => Promise.reject(new Error('async')) as never;
+      const app = express();
+      app.use('/when', outbox.middleware({ when: fails }));
+      app.use('/context', outbox.middleware({ context: fails }));
+      app.post('/context', (_req, res) => void res.end('fine'));
+      server = await listen(app);
+      expect((await ask(`${server.url}/when`)).status).to.equal(500);
+      expect((await ask(`${server.url}/context`)).text).to.equal('fine');
+      expect(logger.lines.map((line) => line.message)).to.include('celery_outbox_context_failed');
     });
 
     it('gives consumers of express-async-context their transaction and client', async () => {

@@ -134,6 +134,15 @@ describe('migrations', () => {
       expect(await tablesOf(schema)).not.to.include('celery_outbox');
     }));
 
+  it('refuse options that do not exist, and an include that is no source', () => {
+    const create = createMigrationSource as (options: unknown) => unknown;
+    expect(() => create({ tablename: 'x' })).to.throw(
+      /no option "tablename", only: tableName, schema, include/,
+    );
+    expect(() => create({ include: 'x' })).to.throw(/include must be a MigrationSource of knex, got "x"/);
+    expect(() => create(null)).to.throw(/must be given an object of options, got null/);
+  });
+
   it('refuse names that are no plain identifiers', () => {
     for (const options of [
       { schema: 'a"b' },

@@ -223,6 +223,45 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       await expectNothingStored();
     });
 
+    it('waits for a nested transaction that was not awaited, or fails with it', async () => {
+      const url = await serve((req, res) => {
+        void outbox.transaction(() => req.celery.sendTask('nested'));
+        res.json({ ok: true });
+      });
+      const answer = await ask(url);
+      // The send inside came after the answer, so it was refused; and so was the answer.
+      expect(answer.status).to.equal(500);
+      expect(JSON.parse(answer.text)).to.have.property('code', 'ERR_CELERY_OUTBOX_SEND_UNFINISHED');
+      await expectNothingStored();
+    });
+
+    it('answers 500 when the handler answers inside a savepoint that is still open', async () => {
+      const url = await serve((req, res) => {
+        void req.trx
+          .transaction(async (savepoint) => {
+            await savepoint('orders').insert({ note: null });
+            res.json({ ok: true });
+            await once(res, 'close');
+          })
+          .catch(() => undefined);
+      });
+      const answer = await ask(url);
+      expect(answer.status).to.equal(500);
+      expect(errors[0]?.message).to.include('a nested transaction is still open');
+      await expectNothingStored();
+    });
+
+    it('answers 500 when raw SQL had ended the transaction', async () => {
+      const url = await serve(async (req, res) => {
+        await req.trx.raw('rollback');
+        res.json({ ok: true });
+      });
+      const answer = await ask(url);
+      expect(answer.status).to.equal(500);
+      expect(errors[0]?.message).to.include('raw SQL inside had ended the transaction');
+      await expectNothingStored();
+    });
+
     it('refuses a send after the response, with a code', async () => {
       let refused: unknown;
       const url = await serve(async (req, res) => {
@@ -295,14 +334,15 @@ describe('a process that dies in the handler', () => {
 describe('the middleware in other stacks', () => {
   let db: TestDatabase;
   let outbox: Outbox;
-  let server: TestServer;
+  let server: TestServer | undefined;
 
   before(async () => {
     db = await createDatabase();
     outbox = createOutbox({ knex: db.knex, logger: recordingLogger() });
   });
   afterEach(async () => {
-    await server.close();
+    await server?.close();
+    server = undefined;
     await db.empty();
   });
   after(async () => {
@@ -322,18 +362,32 @@ describe('the middleware in other stacks', () => {
     expect((await db.rows()).map((row) => row.task_name)).to.deep.equal(['from.connect']);
   });
 
+  it('refuses HTTP/2, which it cannot hold', () => {
+    let refused: unknown;
+    outbox.middleware()({} as IncomingMessage, {} as ServerResponse, (error) => {
+      refused = error;
+    });
+    expect(refused).to.have.property('message').that.includes('must be given an http.ServerResponse');
+  });
+
   it('works with nothing but (req, res, next), also when next throws', async () => {
     const middleware = outbox.middleware();
     server = await listen((req: IncomingMessage, res: ServerResponse) => {
       middleware(req, res, (error) => {
         if (error !== undefined) res.writeHead(500).end((error as Error).message);
         else if (req.url === '/throw') throw new Error('thrown by next');
-        else void outbox.celery.sendTask('plain').then(() => res.writeHead(202).end());
+        else if (req.url === '/throw-late') {
+          void outbox.celery.sendTask('never');
+          res.end('fine');
+          throw new Error('thrown after the answer');
+        } else void outbox.celery.sendTask('plain').then(() => res.writeHead(202).end());
       });
     });
     expect((await ask(server.url)).status).to.equal(202);
     const thrown = await ask(`${server.url}/throw`);
     expect([thrown.status, thrown.text]).to.deep.equal([500, 'thrown by next']);
+    const late = await ask(`${server.url}/throw-late`);
+    expect([late.status, late.text]).to.deep.equal([500, 'thrown after the answer']);
     expect(await db.rows()).to.have.length(1);
     expect(db.inUse()).to.equal(0);
   });
