@@ -28,15 +28,10 @@ export function currentTraceHeaders(onError: (error: unknown) => void): TraceHea
   return Object.keys(active).length > 0 ? active : (incomingTrace.getStore() ?? {});
 }
 
-const broken = new Set<() => TraceHeaders>();
-
-// Once is enough: a package that cannot be loaded would fail, and be reported, with every task.
 function attempt(source: () => TraceHeaders, onError: (error: unknown) => void): TraceHeaders {
-  if (broken.has(source)) return {};
   try {
     return source();
   } catch (error) {
-    broken.add(source);
     onError(error);
     return {};
   }
@@ -46,23 +41,30 @@ function attempt(source: () => TraceHeaders, onError: (error: unknown) => void):
 // means that neither is ever loaded by us into a process that does not use it.
 function openTelemetryHeaders(): TraceHeaders {
   if (!(Symbol.for('opentelemetry.js.api.1') in globalThis)) return {};
-  const { context, propagation } = requireOptional(
-    '@opentelemetry/api',
-  ) as typeof import('@opentelemetry/api');
+  const api = loadOnce('@opentelemetry/api') as typeof import('@opentelemetry/api') | undefined;
   const carrier: Record<string, string> = {};
-  propagation.inject(context.active(), carrier);
+  api?.propagation.inject(api.context.active(), carrier);
   return carrier;
 }
 
 function sentryHeaders(): TraceHeaders {
   if (!('__SENTRY__' in globalThis)) return {};
-  const sentry = requireOptional('@sentry/node') as typeof import('@sentry/node');
-  return sentry.isInitialized() ? { ...sentry.getTraceData() } : {};
+  const sentry = loadOnce('@sentry/node') as typeof import('@sentry/node') | undefined;
+  return sentry?.isInitialized() === true ? { ...sentry.getTraceData() } : {};
 }
 
-function requireOptional(name: string): unknown {
-  // eslint-disable-next-line @typescript-eslint/no-require-imports -- an optional peer, loaded only where it runs
-  return require(name);
+const unloadable = new Set<string>();
+
+// A package that cannot be loaded from here (another copy runs) is reported once, not with every task.
+function loadOnce(name: string): unknown {
+  if (unloadable.has(name)) return undefined;
+  try {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- an optional peer, loaded only where it runs
+    return require(name);
+  } catch (error) {
+    unloadable.add(name);
+    throw error;
+  }
 }
 
 function mergeTraces(first: TraceHeaders, second: TraceHeaders): TraceHeaders {

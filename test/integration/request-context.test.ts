@@ -169,6 +169,24 @@ for (const [version, express] of EXPRESS_VERSIONS) {
       expect((await db.rows())[2]?.trace_headers).to.equal('{"mine":"yes"}');
     });
 
+    it('falls back to the incoming trace when OpenTelemetry fails', async () => {
+      const fails = (): never => {
+        throw new Error('a broken propagator');
+      };
+      propagation.setGlobalPropagator({ inject: fails, extract: (active) => active, fields: () => [] });
+      try {
+        const url = await serve(async (req, res) => {
+          await req.celery.sendTask('a');
+          res.end();
+        });
+        expect((await ask(url, { headers: { traceparent: TRACEPARENT } })).status).to.equal(200);
+        expect((await db.rows())[0]?.trace_headers).to.equal(JSON.stringify({ traceparent: TRACEPARENT }));
+        expect(logger.lines.at(-1)).to.have.property('message', 'celery_outbox_context_failed');
+      } finally {
+        propagation.disable();
+      }
+    });
+
     it('stores the active span of OpenTelemetry instead, with its baggage', async () => {
       const provider = new BasicTracerProvider();
       trace.setGlobalTracerProvider(provider);
