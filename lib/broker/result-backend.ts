@@ -39,10 +39,12 @@ export class ResultBackend implements CeleryBackend {
   // has no answer yet, so the poll goes on until its own timeout.
   getTaskMeta = async (taskId: string): Promise<object> => {
     if (this.#isClosed) return NO_ANSWER;
+    const connection = this.#connect();
     try {
-      return await this.#connect().target.getTaskMeta(taskId);
+      return await connection.target.getTaskMeta(taskId);
     } catch (error) {
-      this.#report(error);
+      // Of one that was ended meanwhile, by us or as lost, there is nothing new to say.
+      if (this.#connection === connection) this.#report(error);
       return NO_ANSWER;
     }
   };
