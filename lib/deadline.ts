@@ -21,3 +21,9 @@ export async function settledWithin(promise: Promise<unknown>, ms: number): Prom
     clearTimeout(timer);
   }
 }
+
+/** What the promise settles with, or the error that `late` makes if that takes longer than `ms`. */
+export async function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  if (!(await settledWithin(promise, ms))) throw late();
+  return promise;
+}

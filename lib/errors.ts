@@ -22,13 +22,17 @@ export const ERROR_CODES = {
   ERR_CELERY_OUTBOX_ANSWERED_TWICE: 'The handler answered twice; the transaction was rolled back.',
   ERR_CELERY_OUTBOX_STORE_FAILED: 'The database refused the INSERT of a task.',
   ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED: 'The broker did not take a task of excludeTasks.',
+  ERR_CELERY_OUTBOX_BROKER_OUTAGE: 'The broker cannot take messages now; no message is to blame.',
+  ERR_CELERY_OUTBOX_BROKER_ACCESS: 'The broker refused the credentials, the virtual host or the database.',
+  ERR_CELERY_OUTBOX_UNROUTABLE: 'The broker has no queue for a message.',
+  ERR_CELERY_OUTBOX_MESSAGE_REFUSED: 'The broker refused a message, or the declaration of its queue.',
+  ERR_CELERY_OUTBOX_MESSAGE_INVALID: 'A stored task cannot be made into a message that a worker could read.',
   ERR_CELERY_OUTBOX_NO_BACKEND: 'A result was asked for, and no result backend is configured.',
+  ERR_CELERY_OUTBOX_BACKEND_OUTAGE: 'The result backend did not answer.',
   ERR_CELERY_OUTBOX_CLOSED: 'The outbox was closed.',
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
-
-const BRAND = Symbol.for('express-celery-outbox.error');
 
 export interface ErrorDetails {
   cause?: unknown;
@@ -40,6 +44,9 @@ export interface ErrorDetails {
  * Base of every error this package throws. `instanceof` also holds between two copies of the package.
  */
 export class CeleryOutboxError extends Error {
+  /** Marks the instances of a class. @internal */
+  static readonly brand: symbol = Symbol.for('express-celery-outbox.error');
+
   readonly code: ErrorCode;
   readonly statusCode: number;
 
@@ -47,7 +54,7 @@ export class CeleryOutboxError extends Error {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.code = code;
     this.statusCode = details.statusCode ?? 500;
-    Object.defineProperty(this, BRAND, { value: true });
+    Object.defineProperty(this, CeleryOutboxError.brand, { value: true });
   }
 
   override get name(): string {
@@ -60,6 +67,6 @@ export class CeleryOutboxError extends Error {
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    return typeof value === 'object' && value !== null && BRAND in value;
+    return typeof value === 'object' && value !== null && this.brand in value;
   }
 }

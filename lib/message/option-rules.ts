@@ -20,9 +20,12 @@ function keep<Name extends keyof CheckedFields>(
 
 const MAX_KEY_BYTES = 1024;
 const MAX_SMALLINT = 32_767;
+/** Four bytes for each of the 1024 characters that Celery itself writes at most. */
+const MAX_DISPLAY_BYTES = 4096;
 
 const id = values.text({ maxBytes: MAX_SHORT_STRING_BYTES });
 const key = values.text({ maxBytes: MAX_KEY_BYTES });
+const display = values.text({ maxBytes: MAX_DISPLAY_BYTES, mayBeEmpty: true });
 const nonNegative = values.number(
   'a finite number of seconds, 0 or more',
   (n) => Number.isFinite(n) && n >= 0,
@@ -42,7 +45,7 @@ export const OPTION_RULES: Readonly<Record<OptionName, OptionRule>> = {
   timeLimit: keep('time_limit', positive),
   softTimeLimit: keep('soft_time_limit', positive),
   retries: keep('retries', values.integer(0, MAX_SMALLINT)),
-  shadow: keep('shadow', values.text({})),
+  shadow: keep('shadow', values.text({ maxBytes: MAX_DISPLAY_BYTES })),
   headers: keep('headers', values.headers),
   link: keep('link', values.canvases),
   linkError: keep('link_error', values.canvases),
@@ -55,6 +58,14 @@ export const OPTION_RULES: Readonly<Record<OptionName, OptionRule>> = {
   replyTo: keep('reply_to', id),
   correlationId: keep('correlation_id', id),
   ignoreResult: keep('ignore_result', values.flag),
+  argsrepr: keep('argsrepr', display),
+  kwargsrepr: keep('kwargsrepr', display),
+  compression: keep('compression', values.oneOf('zlib', 'gzip')),
+  deliveryMode: keep('delivery_mode', values.oneOf(1, 2)),
+  messageId: keep('message_id', id),
+  appId: keep('app_id', id),
+  type: keep('type', id),
+  timestamp: keep('timestamp', values.integer(0, Number.MAX_SAFE_INTEGER)),
   orderingKey: keep('ordering_key', key),
   idempotencyKey: keep('idempotency_key', key),
   holdUntil: keep('hold_until', values.instant),

@@ -1,8 +1,8 @@
 import { CeleryOutboxError } from '../errors';
 import { Canvas } from './canvas';
-import { snapshotJson, type EncodedJson } from './json';
-import { isPlainObject } from './plain-object';
-import { textFault, MAX_SHORT_STRING_BYTES, type TextRule } from './text';
+import { encodeHeaders } from './check-headers';
+import { EncodedJson, snapshotJson } from './json';
+import { textFault, type TextRule } from './text';
 import { formatInstant } from './time';
 import { unexpected } from './unexpected';
 import type { CelerySignature } from './stored-options';
@@ -55,25 +55,19 @@ export const secondsOrInstant: ValueRule<number | string> = (value, option) => {
   );
 };
 
-/** Set by the protocol. A custom header of the same name would overwrite it in the message. */
-const PROTOCOL_HEADERS: ReadonlySet<string> = new Set(
-  (
-    'lang task id shadow eta expires group group_index retries timelimit root_id parent_id argsrepr kwargsrepr ' +
-    'origin ignore_result compression'
-  ).split(' '),
-);
-
 export const headers: ValueRule<EncodedJson> = (value, option) => {
-  if (!isPlainObject(value)) throw invalid(option, 'a plain object', value);
-  for (const name of Object.keys(value)) {
-    const fault = textFault(name, { maxBytes: MAX_SHORT_STRING_BYTES });
-    if (fault !== null) throw invalid(`${option}: a header name`, fault, name);
-    if (PROTOCOL_HEADERS.has(name)) {
-      throw invalid(`${option}: a header name`, "none of the Celery protocol's own", name);
-    }
-  }
-  return snapshotJson(value, option);
+  const encoded = encodeHeaders(value, option);
+  if (encoded instanceof EncodedJson) return encoded;
+  throw invalid(encoded.what, encoded.expected, encoded.value);
 };
+
+export function oneOf<T extends string | number>(...choices: readonly T[]): ValueRule<T> {
+  return (value, option) => {
+    const found = choices.find((choice) => choice === value);
+    if (found !== undefined) return found;
+    throw invalid(option, choices.map((choice) => JSON.stringify(choice)).join(' or '), value);
+  };
+}
 
 export const canvas: ValueRule<CelerySignature> = (value, option) => {
   if (value instanceof Canvas) return value.toCelery();

@@ -44,6 +44,14 @@ interface StoredFields {
   reply_to: string;
   correlation_id: string;
   ignore_result: boolean;
+  argsrepr: string;
+  kwargsrepr: string;
+  compression: 'zlib' | 'gzip';
+  delivery_mode: 1 | 2;
+  message_id: string;
+  app_id: string;
+  type: string;
+  timestamp: number;
 }
 
 /** Options of a call that are about the row, not about the message. */

@@ -27,9 +27,12 @@ export interface TaskOptions {
   softTimeLimit?: number | undefined;
   /** How often the task counts as retried already; 0 to 32767. */
   retries?: number | undefined;
-  /** Name that logs and monitors show instead of the task's. */
+  /** Name that logs and monitors show instead of the task's; at most 4096 bytes. */
   shadow?: string | undefined;
-  /** Headers of the message, any JSON; not the protocol's own names. */
+  /**
+   * Headers of the message, any JSON, at most 8192 bytes of it; not the protocol's own names. Integers from -2^31 to
+   * 2^63 - 1: no other reaches every worker unchanged.
+   */
   headers?: Readonly<Record<string, unknown>> | undefined;
   /** What the worker sends with the result. */
   link?: Canvas | readonly Canvas[] | undefined;
@@ -53,6 +56,22 @@ export interface TaskOptions {
   correlationId?: string | undefined;
   /** The worker stores no result. */
   ignoreResult?: boolean | undefined;
+  /** What logs and monitors show as arguments. @defaultValue the redacted args, else the args; 1024 characters */
+  argsrepr?: string | undefined;
+  /** As `argsrepr`, for kwargs. */
+  kwargsrepr?: string | undefined;
+  /** Compress the body; both names mean a zlib stream, as in Celery. */
+  compression?: 'zlib' | 'gzip' | undefined;
+  /** 1 is transient: RabbitMQ loses the task when it restarts. @defaultValue 2, persistent */
+  deliveryMode?: 1 | 2 | undefined;
+  /** AMQP's message id. */
+  messageId?: string | undefined;
+  /** AMQP's application id. */
+  appId?: string | undefined;
+  /** AMQP's message type. */
+  type?: string | undefined;
+  /** AMQP's timestamp: seconds since 1970. */
+  timestamp?: number | undefined;
   /** Tasks of one key are published one after another, in the order of their commits; at most 1024 bytes. */
   orderingKey?: string | undefined;
   /** A second task of the same name and key is not stored; it answers with the first one's id. At most 1024 bytes. */

@@ -5,7 +5,7 @@ import { expandCanvas } from '../../../lib/message/expand-canvas';
 import { group } from '../../../lib/message/group';
 import { encodeJson } from '../../../lib/message/json';
 import { signature } from '../../../lib/message/signature';
-import { refusal } from './refusal';
+import { refusal } from '../../support/refusal';
 import type { Canvas } from '../../../lib/message/canvas';
 import type { CanvasOptions, SignatureOptions } from '../../../lib/message/task-options';
 

@@ -4,7 +4,7 @@ import { encodeCanvas } from '../../../lib/message/encode-canvas';
 import { encodeTask, type EncodeSettings, type UnencodedTask } from '../../../lib/message/encode-task';
 import { group } from '../../../lib/message/group';
 import { signature } from '../../../lib/message/signature';
-import { refusal } from './refusal';
+import { refusal } from '../../support/refusal';
 
 const settings: EncodeSettings = {
   maxPayloadBytes: 1000,

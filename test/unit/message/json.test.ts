@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { encodeJson, EncodedJson, snapshotJson } from '../../../lib/message/json';
-import { refusal } from './refusal';
+import { refusal } from '../../support/refusal';
 
 const refused = (value: unknown): string =>
   refusal('ERR_CELERY_OUTBOX_UNENCODABLE', () => encodeJson(value, 'args')).message;

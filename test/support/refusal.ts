@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { CeleryOutboxError, type ErrorCode } from '../../../lib/errors';
+import { CeleryOutboxError, type ErrorCode } from '../../lib/errors';
 
 /** Runs `action`, which must throw a coded error, and returns the error for a closer look. */
 export function refusal(code: ErrorCode, action: () => unknown): CeleryOutboxError {

@@ -1,0 +1,182 @@
+import {
+  assertOptions,
+  isFunction,
+  isPositive,
+  isRecord,
+  milliseconds,
+  requireOption,
+  type Rule,
+  type Rules,
+  text,
+} from './assert-options';
+import type { Broker } from './broker/port';
+import { compileRoutes, type QueueOptions, type RouteOptions, type RoutingSettings } from './message/routing';
+
+/** Where Celery is, and how tasks are routed there. */
+export interface CeleryOptions {
+  /** Broker URL: `amqp://`, `amqps://`, `redis://` or `rediss://`. Or what makes a broker of your own. */
+  broker: string | (() => Broker);
+  /** Result backend URL: for `AsyncResult.get()`, and in Redis for chords. */
+  backend?: string;
+  /** Queue for tasks that name none. @defaultValue `celery` */
+  queue?: string;
+  /** Queues that need more than a name, as in Celery's `task_queues`. */
+  queues?: Readonly<Record<string, QueueOptions>>;
+  /** Where tasks go whose call does not say so, by name or pattern, as in Celery's `task_routes`. */
+  routes?: Readonly<Record<string, RouteOptions>>;
+  /** Handed to the driver: socket and TLS options for AMQP, ioredis's options (Sentinel, TLS, …) for Redis. */
+  brokerOptions?: Readonly<Record<string, unknown>>;
+  /** Celery's `broker_transport_options` for Redis. */
+  transportOptions?: TransportOptions;
+  /** How long the broker may take to connect. @defaultValue 5000 */
+  connectTimeoutMs?: number;
+  /** How long the broker may take to acknowledge a message. @defaultValue 10000 */
+  sendTimeoutMs?: number;
+  /**
+   * Send custom and trace headers also inside a header named `headers`: there `self.request.headers` of Celery < 5.3
+   * and Sentry look for them. False sends custom headers as Python's Celery does, at the top level only.
+   *
+   * @defaultValue true
+   */
+  nestHeaders?: boolean;
+}
+
+/** The layout of kombu's Redis transport. */
+export interface TransportOptions {
+  /** Put before every key. @defaultValue none */
+  globalKeyprefix?: string;
+  /** @defaultValue [0, 3, 6, 9] */
+  prioritySteps?: readonly number[];
+  /** Between a queue's name and its priority step. @defaultValue `\x06\x16` */
+  sep?: string;
+}
+
+export interface CelerySettings {
+  /** The empty string for a broker of the user's own. */
+  readonly broker: string;
+  readonly createOwnBroker: (() => Broker) | null;
+  readonly backend: string | undefined;
+  readonly routing: RoutingSettings;
+  readonly brokerOptions: Readonly<Record<string, unknown>>;
+  readonly transport: Readonly<Required<TransportOptions>>;
+  readonly connectTimeoutMs: number;
+  readonly sendTimeoutMs: number;
+  readonly nestHeaders: boolean;
+}
+
+const MAX_PRIORITY = 255;
+
+const url: Rule = {
+  expected:
+    'a URL that begins with amqp://, amqps://, redis:// or rediss://; heartbeat, frameMax and channelMax whole numbers',
+  check: (value) =>
+    typeof value === 'string' &&
+    /^(amqps?|rediss?):\/\//.test(value) &&
+    URL.canParse(value) &&
+    ['heartbeat', 'frameMax', 'channelMax'].every((name) =>
+      /^\d*$/.test(new URL(value).searchParams.get(name) ?? ''),
+    ),
+};
+const byName = (what: string): Rule => ({ expected: `an object of ${what} by name`, check: isRecord });
+
+/** @internal */
+export const CELERY_RULES: Rules = {
+  broker: {
+    expected: `${url.expected}, or a function that makes a broker`,
+    check: (value) => isFunction(value) || url.check(value),
+  },
+  backend: url,
+  queue: text,
+  queues: byName('queues'),
+  routes: byName('routes'),
+  brokerOptions: { expected: "an object of the driver's options", check: isRecord },
+  transportOptions: { expected: 'an object { globalKeyprefix?, prioritySteps?, sep? }', check: isRecord },
+  connectTimeoutMs: milliseconds,
+  sendTimeoutMs: milliseconds,
+  nestHeaders: { expected: 'a boolean', check: (value) => typeof value === 'boolean' },
+};
+
+const priority: Rule = {
+  expected: `an integer from 0 to ${String(MAX_PRIORITY)}`,
+  check: (value) => value === 0 || isPositive(value, MAX_PRIORITY),
+};
+
+/** @internal */
+export const QUEUE_RULES: Rules = {
+  type: { expected: "'classic' or 'quorum'", check: (value) => value === 'classic' || value === 'quorum' },
+  maxPriority: {
+    expected: `an integer from 1 to ${String(MAX_PRIORITY)}`,
+    check: (value) => isPositive(value, MAX_PRIORITY),
+  },
+  exchange: text,
+  exchangeType: {
+    expected: "'direct', 'topic', 'fanout' or 'headers'",
+    check: (value) => ['direct', 'topic', 'fanout', 'headers'].includes(value as string),
+  },
+  routingKey: text,
+  arguments: {
+    expected: 'an object of strings, numbers and booleans',
+    check: (value) =>
+      isRecord(value) &&
+      Object.values(value).every((item) => ['string', 'number', 'boolean'].includes(typeof item)),
+  },
+};
+
+/** @internal */
+export const ROUTE_RULES: Rules = {
+  queue: text,
+  exchange: { expected: 'a string', check: (value) => typeof value === 'string' },
+  routingKey: text,
+  priority,
+};
+
+/** @internal */
+export const TRANSPORT_RULES: Rules = {
+  globalKeyprefix: { expected: 'a string', check: (value) => typeof value === 'string' },
+  prioritySteps: {
+    expected: 'an array of integers from 0 to 9, the first 0, each above the one before',
+    check: (value) => Array.isArray(value) && isSteps(value),
+  },
+  sep: text,
+};
+
+/** @throws ERR_CELERY_OUTBOX_INVALID_OPTION, ERR_CELERY_OUTBOX_UNKNOWN_OPTION */
+export function parseCeleryOptions(celery: CeleryOptions): CelerySettings {
+  assertOptions('celery', CELERY_RULES, celery);
+  requireOption('celery', 'broker', CELERY_RULES, celery.broker);
+  const { queues = {}, routes = {}, transportOptions = {} } = celery;
+  for (const [name, queue] of Object.entries(queues))
+    assertOptions(`celery.queues.${name}`, QUEUE_RULES, queue);
+  for (const [name, route] of Object.entries(routes))
+    assertOptions(`celery.routes.${name}`, ROUTE_RULES, route);
+  assertOptions('celery.transportOptions', TRANSPORT_RULES, transportOptions);
+  return Object.freeze({
+    broker: typeof celery.broker === 'string' ? celery.broker : '',
+    createOwnBroker: typeof celery.broker === 'function' ? celery.broker : null,
+    backend: celery.backend,
+    routing: {
+      defaultQueue: celery.queue ?? 'celery',
+      queues: structuredClone(queues),
+      routes: compileRoutes(structuredClone(routes)),
+    },
+    brokerOptions: { ...celery.brokerOptions },
+    transport: {
+      globalKeyprefix: transportOptions.globalKeyprefix ?? '',
+      prioritySteps: [...(transportOptions.prioritySteps ?? [0, 3, 6, 9])],
+      sep: transportOptions.sep ?? '\x06\x16',
+    },
+    connectTimeoutMs: celery.connectTimeoutMs ?? 5_000,
+    sendTimeoutMs: celery.sendTimeoutMs ?? 10_000,
+    nestHeaders: celery.nestHeaders ?? true,
+  });
+}
+
+function isSteps(steps: readonly unknown[]): boolean {
+  return (
+    steps[0] === 0 &&
+    steps.every((step, index) => {
+      const before = index === 0 ? -1 : steps[index - 1];
+      return Number.isInteger(step) && (step as number) <= 9 && (step as number) > (before as number);
+    })
+  );
+}
