@@ -1,6 +1,6 @@
 import { type CeleryBackend, Client } from './celery-node';
 
-/** celery-node's brokers and backends as they are at run time; their types hide what has to be guarded. */
+/** celery-node's backends as they are at run time; their types hide what has to be guarded. */
 interface Guarded {
   connect?: Promise<AmqpEmitter>;
   channel?: Promise<AmqpEmitter>;
@@ -15,22 +15,12 @@ interface RedisEmitter {
   disconnect(): void;
 }
 
-export type CeleryBroker = Client['broker'];
-
-/** A broker or backend of celery-node, made safe to hold: it cannot crash the process, and it can be cut off. */
+/** A backend of celery-node, made safe to hold: it cannot crash the process, and it can be cut off. */
 export interface CeleryConnection<T> {
   readonly target: T;
   /** Resolves when it is connected; rejects when connecting failed (celery-node's own isReady would hang). */
   ready(): Promise<void>;
   cut(): void;
-}
-
-export function connectBroker(
-  url: string,
-  queue: string,
-  onLost: (error: Error) => void,
-): CeleryConnection<CeleryBroker> {
-  return guard(new Client(url, url, queue).broker, onLost);
 }
 
 export function connectBackend(url: string, onLost: (error: Error) => void): CeleryConnection<CeleryBackend> {

@@ -2,13 +2,18 @@ import Client from 'celery-node/dist/app/client';
 import { AsyncResult } from 'celery-node/dist/app/result';
 import Task from 'celery-node/dist/app/task';
 import type { CeleryBackend } from 'celery-node/dist/backends';
+import type { CeleryBroker } from 'celery-node/dist/kombu/brokers';
 
 export { AsyncResult, Client };
-export type { CeleryBackend };
+export type { CeleryBackend, CeleryBroker };
+export type TaskMessage = ReturnType<Client['asTaskV2']>;
 
 /** The members of celery-node's Client that keep their meaning in ours. */
 interface ClientShape {
   conf: Client['conf'];
+  get broker(): CeleryBroker;
+  get backend(): CeleryBackend;
+  asTaskV2(taskId: string, taskName: string, args?: unknown[], kwargs?: object): TaskMessage;
   asyncResult(taskId: string): AsyncResult;
   isReady(): Promise<unknown>;
   disconnect(): Promise<unknown>;

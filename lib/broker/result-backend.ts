@@ -1,12 +1,21 @@
-import { settledWithin } from '../deadline';
+import { settledWithin, within } from '../deadline';
 import { CeleryOutboxError } from '../errors';
 import { logEvent, type Logger } from '../telemetry/logger';
 import { type CeleryConnection, connectBackend } from './celery-connection';
 import { AsyncResult, type CeleryBackend } from './celery-node';
 
 const CLOSE_TIMEOUT_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 5_000;
 
+// celery-node answers null where its types say otherwise.
 const NO_ANSWER = null as unknown as object;
+const UNKNOWN_STATUS = null as unknown as string;
+
+/** What a worker stored for a task. */
+interface TaskMeta {
+  readonly status: string;
+  readonly result: unknown;
+}
 
 /** Connects to the result backend when the first result is asked for, and never before. */
 export class ResultBackend implements CeleryBackend {
@@ -49,6 +58,28 @@ export class ResultBackend implements CeleryBackend {
     }
   };
 
+  /**
+   * What the backend has of a task; null if nothing yet. For those who wait for an answer now.
+   *
+   * @throws ERR_CELERY_OUTBOX_BACKEND_OUTAGE
+   */
+  async ask(taskId: string): Promise<TaskMeta | null> {
+    const connection = this.#connect();
+    try {
+      const answer = connection.target.getTaskMeta(taskId) as Promise<TaskMeta | null>;
+      return await within(answer, ANSWER_TIMEOUT_MS, () => {
+        this.#drop(connection);
+        return new Error(`no answer within ${String(ANSWER_TIMEOUT_MS)} ms`);
+      });
+    } catch (error) {
+      throw new CeleryOutboxError(
+        'ERR_CELERY_OUTBOX_BACKEND_OUTAGE',
+        `The result backend did not answer: ${(error as Error).message}`,
+        { cause: error, statusCode: 503 },
+      );
+    }
+  }
+
   disconnect = async (): Promise<void> => {
     const connection = this.#connection;
     if (connection === undefined) return;
@@ -67,12 +98,16 @@ export class ResultBackend implements CeleryBackend {
     if (this.#connection !== undefined) return this.#connection;
     const connection = connectBackend(this.assertUsable(), (error) => {
       if (this.#connection !== connection) return;
-      this.#connection = undefined;
       this.#report(error);
-      connection.cut();
+      this.#drop(connection);
     });
     this.#connection = connection;
     return connection;
+  }
+
+  #drop(connection: CeleryConnection<CeleryBackend>): void {
+    if (this.#connection === connection) this.#connection = undefined;
+    connection.cut();
   }
 
   #report(error: unknown): void {
@@ -95,13 +130,18 @@ export class OutboxResult extends AsyncResult {
     return super.get(timeoutMs, intervalMs);
   }
 
+  /** Null while there is none. @throws as get, and ERR_CELERY_OUTBOX_BACKEND_OUTAGE */
   override async result(): Promise<unknown> {
-    this.#backend.assertUsable();
-    return super.result();
+    return (await this.#meta())?.result ?? null;
   }
 
+  /** Null while the backend knows nothing of the task. @throws as result */
   override async status(): Promise<string> {
+    return (await this.#meta())?.status ?? UNKNOWN_STATUS;
+  }
+
+  #meta(): Promise<TaskMeta | null> {
     this.#backend.assertUsable();
-    return super.status();
+    return this.#backend.ask(this.taskId);
   }
 }

@@ -1,0 +1,69 @@
+import type { CelerySettings } from '../../celery-options';
+import { type BrokerOutage, MessageFault } from '../broker-error';
+import { RedisSession } from './redis-session';
+import { redisTarget } from './redis-target';
+
+/** Celery's default for `result_expires`. */
+const EXPIRES_S = 86_400;
+
+/**
+ * Tells the result backend how many parts each chord has, which it must know before the first part is published:
+ * else the chord's body never runs.
+ *
+ * `celery.brokerOptions` hold here too if the backend is on the broker's server.
+ */
+export class ChordSizes {
+  readonly #session: RedisSession | undefined;
+
+  /** @param onConnectionError - called once for each failed attempt to connect and each loss of a connection */
+  constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
+    const { backend, broker, brokerOptions, connectTimeoutMs } = settings;
+    if (backend === undefined || !/^rediss?:/.test(backend)) return;
+    const { db: _, ...shared } = brokerOptions;
+    const target = redisTarget(backend, isSameServer(backend, broker) ? shared : {}, connectTimeoutMs);
+    this.#session = new RedisSession(target, settings, onConnectionError);
+  }
+
+  /**
+   * Connects when it is first needed. Settles within the connect timeout and the send timeout; never rejects.
+   *
+   * @param sizes - by group id
+   * @returns null when all are written
+   */
+  async write(sizes: ReadonlyMap<string, number>): Promise<BrokerOutage | MessageFault | null> {
+    if (sizes.size === 0) return null;
+    if (this.#session === undefined) {
+      return new MessageFault(
+        'ERR_CELERY_OUTBOX_MESSAGE_REFUSED',
+        'A chord needs a result backend in Redis: give createOutbox celery.backend, a redis:// or rediss:// URL',
+      );
+    }
+    try {
+      return await this.#session.use(async (connection) => {
+        const answers = [...sizes].map(([group, size]) =>
+          connection.ask('the size of a chord', (redis) =>
+            redis.setex(`celery-taskset-meta-${group}.s`, EXPIRES_S, size),
+          ),
+        );
+        for (const answer of await Promise.all(answers)) {
+          if (answer.status !== 'answered') return answer.error;
+        }
+        return null;
+      });
+    } catch (error) {
+      return error as BrokerOutage;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#session?.close();
+  }
+}
+
+function isSameServer(one: string, other: string): boolean {
+  // A broker of the user's own has no URL.
+  if (!URL.canParse(other)) return false;
+  const { protocol, host } = new URL(one);
+  const compared = new URL(other);
+  return protocol === compared.protocol && host === compared.host;
+}

@@ -1,0 +1,127 @@
+import Redis from 'ioredis';
+import { settledWithin } from '../../deadline';
+import { BrokerOutage } from '../broker-error';
+import { type Failure, needsNewConnection, outage, reasonOf, replyCode, toFailure } from './failure';
+import { logIn } from './log-in';
+import type { RedisTarget } from './redis-target';
+import { Watchdog } from './watchdog';
+
+export type Answer<T> = { readonly status: 'answered'; readonly value: T } | Failure;
+
+export interface Timeouts {
+  readonly connectTimeoutMs: number;
+  readonly sendTimeoutMs: number;
+}
+
+/**
+ * One connection, from its opening to its loss; it is never opened again. Once it is lost, nothing that was asked
+ * over it is sent any more.
+ */
+export class RedisConnection {
+  readonly #target: RedisTarget;
+  readonly #connectTimeoutMs: number;
+  readonly #redis: Redis;
+  readonly #watchdog: Watchdog;
+  readonly #ended: Promise<void>;
+  readonly #onLost: (why: BrokerOutage) => void;
+  #socketError: Error | undefined;
+  #lost: BrokerOutage | undefined;
+
+  /**
+   * @param onLost - called once: when it cannot be opened, is lost or is dropped
+   * @throws what ioredis has against its options
+   */
+  constructor(target: RedisTarget, timeouts: Timeouts, onLost: (why: BrokerOutage) => void) {
+    this.#target = target;
+    this.#connectTimeoutMs = timeouts.connectTimeoutMs;
+    this.#onLost = onLost;
+    this.#redis = new Redis(target.driver);
+    this.#watchdog = new Watchdog(timeouts.sendTimeoutMs, () => {
+      this.drop(new BrokerOutage(`${target.name} did not answer within ${timeouts.sendTimeoutMs} ms`));
+    });
+    this.#redis.on('error', (error) => {
+      this.#socketError ??= error;
+    });
+    this.#ended = new Promise((resolve) => {
+      this.#redis.once('end', () => {
+        this.drop(this.#whyEnded());
+        resolve();
+      });
+    });
+  }
+
+  get isLost(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  /** Connects and logs in, within the connect timeout. @throws BrokerOutage */
+  async open(): Promise<void> {
+    const { name } = this.#target;
+    const ms = this.#connectTimeoutMs;
+    const inTime = await settledWithin(this.#prepare(), ms);
+    if (!inTime) this.drop(new BrokerOutage(`${name} was not ready within ${ms} ms of connecting`));
+    if (this.#lost !== undefined) throw this.#lost;
+  }
+
+  /**
+   * Asks Redis for something, without waiting for what was asked before. If no answer comes within the send timeout
+   * of its turn, the connection is dropped: what Redis made of it, and of all that followed, is unknown.
+   *
+   * @param what - for messages, such as `messages for queue "celery"`
+   * @returns the answer or why there is none; never rejects
+   */
+  async ask<T>(what: string, command: (redis: Redis) => Promise<T>): Promise<Answer<T>> {
+    if (this.#lost !== undefined) return outage(this.#lost);
+    this.#watchdog.expect();
+    try {
+      return { status: 'answered', value: await command(this.#redis) };
+    } catch (error) {
+      return this.#failure(what, error);
+    } finally {
+      this.#watchdog.answered();
+    }
+  }
+
+  /** Cuts it at once. What waits for an answer is reported as this outage. */
+  drop(why: BrokerOutage): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = why;
+    this.#watchdog.stop();
+    // Also of one that has ended: it may still listen to Sentinels.
+    this.#redis.disconnect();
+    this.#onLost(why);
+  }
+
+  /** Resolves when its socket is gone; only after {@link drop}. */
+  ended(): Promise<void> {
+    return this.#ended;
+  }
+
+  async #prepare(): Promise<void> {
+    try {
+      await this.#redis.connect();
+      const refused = await logIn(this.#redis, this.#target);
+      if (refused !== undefined) this.drop(refused);
+    } catch {
+      this.drop(this.#whyEnded());
+    }
+  }
+
+  #whyEnded(): BrokerOutage {
+    const error = this.#socketError;
+    const reason = error === undefined ? 'the server closed it' : reasonOf(error);
+    return new BrokerOutage(`No connection to ${this.#target.name}: ${reason}`, error);
+  }
+
+  #failure(what: string, error: unknown): Failure {
+    if (replyCode(error) === undefined) {
+      // The connection is lost, and ioredis's own error does not say why.
+      const why = this.#lost ?? this.#whyEnded();
+      this.drop(why);
+      return outage(why);
+    }
+    const failure = toFailure(what, error);
+    if (failure.status === 'outage' && needsNewConnection(error)) this.drop(failure.error);
+    return failure;
+  }
+}
