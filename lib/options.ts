@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Knex } from 'knex';
+import { type CeleryOptions, type CelerySettings, parseCeleryOptions } from './celery-options';
 import type { LogContext } from './context/log-context';
 import type { TraceSource } from './context/trace-headers';
 import type { Redact } from './message/redact';
@@ -10,22 +11,12 @@ import {
   isRecord,
   milliseconds,
   requireOption,
-  type Rule,
   type Rules,
   text,
 } from './assert-options';
 import type { TableNames, TableOptions } from './store/table-names';
 import { tableNames } from './store/table-names';
 import { createDefaultLogger, type Logger } from './telemetry/logger';
-
-export interface CeleryOptions {
-  /** Broker URL: `amqp://`, `amqps://`, `redis://` or `rediss://`. */
-  broker: string;
-  /** Result backend URL, for `AsyncResult.get()`. */
-  backend?: string;
-  /** @defaultValue `celery` */
-  queue?: string;
-}
 
 export interface OutboxOptions extends TableOptions {
   /** A Knex instance for PostgreSQL. */
@@ -54,8 +45,7 @@ export interface OutboxOptions extends TableOptions {
 
 export interface OutboxSettings {
   readonly knex: Knex;
-  readonly celery:
-    { readonly broker: string; readonly backend: string | undefined; readonly queue: string } | undefined;
+  readonly celery: CelerySettings | undefined;
   readonly excludeTasks: readonly (string | RegExp)[];
   readonly strict: boolean;
   readonly redact: Redact | undefined;
@@ -88,7 +78,7 @@ export type MiddlewareSettings = Readonly<Required<Omit<MiddlewareOptions, 'cont
 /** @internal */
 export const OUTBOX_RULES: Rules = {
   knex: { expected: 'a Knex instance for PostgreSQL (client: pg), not a transaction', check: isPostgresKnex },
-  celery: { expected: 'an object { broker, backend?, queue? }', check: isRecord },
+  celery: { expected: 'an object { broker, backend?, queue?, … }', check: isRecord },
   excludeTasks: {
     expected: 'an array of task names and regular expressions',
     check: (value) =>
@@ -123,13 +113,6 @@ export const OUTBOX_RULES: Rules = {
   schema: text,
 };
 
-const brokerUrl: Rule = {
-  expected: 'a URL that begins with amqp://, amqps://, redis:// or rediss://',
-  check: (value) => typeof value === 'string' && /^(amqps?|rediss?):\/\//.test(value) && URL.canParse(value),
-};
-/** @internal */
-export const CELERY_RULES: Rules = { broker: brokerUrl, backend: brokerUrl, queue: text };
-
 /** @internal */
 export const MIDDLEWARE_RULES: Rules = {
   when: { expected: 'a function', check: isFunction },
@@ -151,7 +134,7 @@ export function parseOutboxOptions(options: OutboxOptions): OutboxSettings {
     requireOption('createOutbox with excludeTasks', 'celery', OUTBOX_RULES, options.celery);
   return Object.freeze({
     knex: options.knex,
-    celery: parseCelery(options.celery),
+    celery: options.celery && parseCeleryOptions(options.celery),
     excludeTasks: Object.freeze([...excludeTasks]),
     strict: options.strict ?? false,
     redact: options.redact,
@@ -177,13 +160,6 @@ export function parseMiddlewareOptions(options: MiddlewareOptions = {}): Middlew
     timeoutMs: options.timeoutMs ?? 30_000,
     ...(options.context && { context: options.context }),
   });
-}
-
-function parseCelery(celery: CeleryOptions | undefined): OutboxSettings['celery'] {
-  if (celery === undefined) return undefined;
-  assertOptions('celery', CELERY_RULES, celery);
-  requireOption('celery', 'broker', CELERY_RULES, celery.broker);
-  return Object.freeze({ broker: celery.broker, backend: celery.backend, queue: celery.queue ?? 'celery' });
 }
 
 function isPostgresKnex(value: unknown): boolean {

@@ -1,6 +1,6 @@
-import type { DirectTask } from '../broker/direct-sender';
 import { CeleryOutboxError } from '../errors';
 import type { EncodedTask } from '../message/encode-task';
+import type { StoredTask } from '../message/stored-task';
 import type { OutboxSettings } from '../options';
 import type { CapturedContext } from './capture-context';
 
@@ -21,41 +21,17 @@ export function assertNoneExcluded(settings: OutboxSettings, tasks: readonly Enc
 }
 
 /**
- * A task of `excludeTasks` as celery-node's client can send it: name, args, kwargs, id, queue and the trace of the
- * caller. Anything else is refused rather than dropped.
+ * A task of `excludeTasks`, as it would be stored. Options that are about its row are refused rather than dropped.
  *
- * @throws ERR_CELERY_OUTBOX_UNKNOWN_OPTION, ERR_CELERY_OUTBOX_UNENCODABLE
+ * @throws ERR_CELERY_OUTBOX_UNKNOWN_OPTION
  */
-export function toDirectTask(task: EncodedTask, { traceHeaders }: CapturedContext): DirectTask {
-  const { queue, ...others } = JSON.parse(task.options) as { queue?: string };
-  const ours = (['orderingKey', 'idempotencyKey', 'holdUntil'] as const).filter(
+export function toDirectTask(task: EncodedTask, context: CapturedContext): StoredTask {
+  const kept = (['orderingKey', 'idempotencyKey', 'holdUntil'] as const).filter(
     (name) => task[name] !== null,
   );
-  refuse(task.taskName, [...Object.keys(others), ...ours]);
-  return {
-    taskId: task.taskId,
-    taskName: task.taskName,
-    args: parseExactly(task.args, 'args') as unknown[],
-    kwargs: parseExactly(task.kwargs, 'kwargs') as Record<string, unknown>,
-    queue,
-    headers: traceHeaders === null ? {} : (JSON.parse(traceHeaders) as Record<string, string>),
-  };
-}
-
-function refuse(taskName: string, options: readonly string[]): void {
-  if (options.length === 0) return;
+  if (kept.length === 0) return { ...task, ...context };
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_UNKNOWN_OPTION',
-    `${taskName} is in excludeTasks and sent through celery-node, which cannot keep: ${options.join(', ')}`,
-  );
-}
-
-// celery-node writes JSON itself, with JavaScript's numbers.
-function parseExactly(text: string, what: string): unknown {
-  const value: unknown = JSON.parse(text);
-  if (JSON.stringify(value) === text) return value;
-  throw new CeleryOutboxError(
-    'ERR_CELERY_OUTBOX_UNENCODABLE',
-    `${what} has a number that celery-node, which sends tasks of excludeTasks, would change`,
+    `${task.taskName} is in excludeTasks and never stored, so these cannot be kept: ${kept.join(', ')}`,
   );
 }

@@ -1,5 +1,6 @@
 import type { Knex } from 'knex';
-import { ClientBase } from '../broker/celery-node';
+import { type CeleryBackend, type CeleryBroker, ClientBase, type TaskMessage } from '../broker/celery-node';
+import { celeryNodeBroker } from '../broker/celery-node-broker';
 import { OutboxResult } from '../broker/result-backend';
 import { CeleryOutboxError } from '../errors';
 import type { Canvas } from '../message/canvas';
@@ -34,8 +35,8 @@ export class OutboxCelery extends ClientBase {
 
   /** @internal */
   constructor(home: OutboxHome, bound?: Knex.Transaction) {
-    const { broker = '', backend = '', queue } = home.settings.celery ?? {};
-    super(broker, backend, queue);
+    const { celery } = home.settings;
+    super(celery?.broker ?? '', celery?.backend ?? '', celery?.routing.defaultQueue);
     this.#home = home;
     this.#bound = bound;
   }
@@ -62,6 +63,23 @@ export class OutboxCelery extends ClientBase {
     readonly [I in keyof Names]: TaskCall<Names[I]>;
   }): Promise<OutboxResult[]> {
     return this.#send(calls, (taskIds) => taskIds.map((taskId) => this.asyncResult(taskId)));
+  }
+
+  /**
+   * celery-node's way to the broker, past the outbox: sent at once, whatever becomes of the transaction. Resolves when
+   * the broker has acknowledged the message.
+   *
+   * @throws ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED, ERR_CELERY_OUTBOX_INVALID_TASK
+   */
+  sendTaskMessage(_taskName: string, message: TaskMessage): Promise<void> {
+    const { body, headers, properties } = message;
+    const start = async (): Promise<void> => {
+      assertNotClosed(this.#home);
+      await this.broker.publish(body, '', this.conf.CELERY_QUEUE, headers, properties);
+    };
+    const send = WatchedPromise.of(start());
+    this.#reportUnobserved(send);
+    return send;
   }
 
   /** celery-node's task object: `createTask('tasks.add').delay(1, 2)`. */
@@ -92,6 +110,21 @@ export class OutboxCelery extends ClientBase {
     });
   }
 
+  /** Past the outbox: what celery-node's own methods publish goes to the broker at once. @internal */
+  override get broker(): CeleryBroker {
+    const { direct } = this.#home;
+    if (direct !== undefined) return celeryNodeBroker(direct);
+    throw new CeleryOutboxError(
+      'ERR_CELERY_OUTBOX_INVALID_OPTION',
+      'createOutbox: celery must be given to use its broker',
+    );
+  }
+
+  /** @internal */
+  override get backend(): CeleryBackend {
+    return this.#home.results;
+  }
+
   override asyncResult(taskId: string): OutboxResult {
     return new OutboxResult(taskId, this.#home.results);
   }
@@ -120,7 +153,8 @@ export class OutboxCelery extends ClientBase {
       const directTasks = [...excluded].map((task) => toDirectTask(task, site.context));
       const stored = tasks.filter((task) => !excluded.has(task));
       // First, so that nothing is stored if the broker does not take them.
-      for (const task of directTasks) await direct?.send(task);
+      // Without any, nothing may be awaited: an INSERT that nobody awaits has to be issued before the COMMIT is.
+      if (directTasks.length > 0) await direct?.send(directTasks);
       const answers = await storeTasks(this.#home, site, stored);
       const answerOf = new Map(stored.map((task, index) => [task, answers[index]]));
       return toResult(tasks.map((task) => answerOf.get(task) ?? task.taskId));
@@ -161,6 +195,10 @@ export class OutboxCelery extends ClientBase {
   // The transaction takes on the duty to report a failure that nobody looks at, unless it is over.
   #watch(send: WatchedPromise<unknown>, trx: Knex.Transaction): void {
     this.#home.ledgers.of(trx).track(send);
+    this.#reportUnobserved(send);
+  }
+
+  #reportUnobserved(send: WatchedPromise<unknown>): void {
     send.peek(
       () => undefined,
       (error) => {

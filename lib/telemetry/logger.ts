@@ -17,7 +17,7 @@ export const LOG_EVENTS = {
   celery_outbox_context_failed: 'Trace or log context could not be taken; the task is stored without it.',
   celery_outbox_answered_twice: 'A handler answered again while its first answer was being committed.',
   celery_outbox_signal_error: 'A listener of events threw or rejected.',
-  celery_outbox_connection_error: 'The connection for direct sends or for results broke.',
+  celery_outbox_connection_error: 'A connection to the broker or the result backend failed or broke.',
 } as const;
 
 export type LogEvent = keyof typeof LOG_EVENTS;
