@@ -12,12 +12,11 @@ export function debianPackages(names: readonly ServiceName[]): string[] {
 }
 
 /**
- * Installs the Debian packages of the services, without the daemons that they would start on the default ports.
+ * Installs Debian packages, without the daemons that they would start on the default ports.
  */
-export async function installPackages(names: readonly ServiceName[], platform: Platform): Promise<void> {
-  const packages = debianPackages(names);
+export async function installPackages(packages: readonly string[], platform: Platform): Promise<void> {
   const environment = { DEBIAN_FRONTEND: 'noninteractive' };
-  platform.notify(`Installing ${packages.join(', ')}: this machine has neither them nor a Docker engine.`);
+  platform.notify(`Installing ${packages.join(', ')}: this machine does not have what they bring.`);
   await withoutDaemons(platform.policyFile, async () => {
     await platform.run('apt-get', ['update'], environment);
     await platform.run('apt-get', ['install', '-y', '--no-install-recommends', ...packages], environment);

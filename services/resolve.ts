@@ -52,7 +52,7 @@ function environmentPlan(name: ServiceName, platform: Platform): EnvironmentPlan
 async function resolvePrivately(names: readonly ServiceName[], platform: Platform): Promise<PrivatePlan[]> {
   let plans = names.flatMap((name) => privatePlan(name, platform) ?? []);
   if (plans.length < names.length && platform.isRoot && platform.hasApt) {
-    await installPackages(missing(names, plans), platform);
+    await installPackages(debianPackages(missing(names, plans)), platform);
     plans = names.flatMap((name) => privatePlan(name, platform) ?? []);
   }
   if (plans.length < names.length) throw new Error(advice(missing(names, plans), platform));
