@@ -36,7 +36,7 @@ async function takeFromRabbitmq(url: string, queue: string): Promise<DeliveredTa
       const message = await channel.get(queue, { noAck: true });
       if (message === false) return tasks;
       const body = JSON.parse(message.content.toString()) as unknown;
-      tasks.push({ headers: message.properties.headers, body });
+      tasks.push({ headers: message.properties.headers ?? {}, body });
     }
   } finally {
     await connection.close();
