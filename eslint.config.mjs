@@ -9,7 +9,7 @@ const ROOMS = {
   context: [],
   telemetry: ['errors.ts', 'context'],
   store: ['errors.ts', 'deadline.ts', 'assert-options.ts', 'message'],
-  broker: ['errors.ts', 'deadline.ts', 'message', 'telemetry'],
+  broker: ['errors.ts', 'deadline.ts', 'celery-options.ts', 'message', 'telemetry'],
   outbox: [
     'errors.ts',
     'assert-options.ts',
@@ -20,6 +20,7 @@ const ROOMS = {
     'store',
     'broker',
   ],
+  testing: ['errors.ts', 'deadline.ts', 'message', 'broker'],
   http: ['errors.ts', 'assert-options.ts', 'options.ts', 'message', 'context', 'telemetry', 'outbox'],
 };
 
@@ -27,6 +28,8 @@ const ROOMS = {
 const OWNERS = {
   winston: 'lib/telemetry/**',
   'celery-node': 'lib/broker/celery-node.ts',
+  amqplib: 'lib/broker/amqp/**',
+  ioredis: 'lib/broker/redis/**',
 };
 
 const rooms = Object.entries(ROOMS).map(([room, allowed]) => ({

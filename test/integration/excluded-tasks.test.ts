@@ -2,7 +2,18 @@ import { connect } from 'amqplib';
 import { createWorker } from 'celery-node';
 import { expect } from 'chai';
 import sinon from 'sinon';
-import { createOutbox, signature, type Outbox, type SendOptions } from '../../lib';
+import {
+  type Broker,
+  BrokerOutage,
+  createOutbox,
+  MessageFault,
+  type Outbox,
+  type SendOptions,
+  signature,
+} from '../../lib';
+import { Publisher } from '../../lib/broker/publisher';
+import { parseCeleryOptions } from '../../lib/celery-options';
+import type { StoredTask } from '../../lib/message/stored-task';
 import { startServices, type Services } from '../../services';
 import { takeTasks } from '../support/broker-reader';
 import { closedPort } from '../support/closed-port';
@@ -13,6 +24,7 @@ import { openSockets } from '../support/open-sockets';
 import { rejection } from '../support/rejection';
 import { service } from '../support/services';
 
+const EMBED = { callbacks: null, errbacks: null, chain: null, chord: null };
 const TRACE = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01` };
 
 describe('tasks of excludeTasks', () => {
@@ -55,14 +67,11 @@ describe('tasks of excludeTasks', () => {
         await takeTasks(url, queue);
       });
 
-      /** RabbitMQ has what celery-node published a moment after: it does not confirm. */
-      const arrived = (count: number, from = queue): ReturnType<typeof takeTasks> => {
-        const tasks: Awaited<ReturnType<typeof takeTasks>> = [];
-        return eventually(async () => {
-          tasks.push(...(await takeTasks(url, from)));
-          expect(tasks).to.have.length(count);
-          return tasks;
-        });
+      /** At once: a send resolves when the broker has acknowledged it. */
+      const arrived = async (count: number, from = queue): ReturnType<typeof takeTasks> => {
+        const tasks = await takeTasks(url, from);
+        expect(tasks).to.have.length(count);
+        return tasks;
       };
 
       it('arrive at once, by name and by expression, and are not stored', async () => {
@@ -71,7 +80,7 @@ describe('tasks of excludeTasks', () => {
         await outbox.celery.sendTask('cache.drop');
         const tasks = await arrived(3);
         expect(tasks[0]?.headers).to.include({ task: 'mail.send', id: first.taskId });
-        expect(tasks[0]?.body).to.deep.equal([[1, 'é'], { to: 'x' }, {}]);
+        expect(tasks[0]?.body).to.deep.equal([[1, 'é'], { to: 'x' }, EMBED]);
         expect(tasks[1]?.headers).to.include({ task: 'cache.drop', id: second.taskId });
         expect(await db.rows()).to.deep.equal([]);
       });
@@ -87,11 +96,33 @@ describe('tasks of excludeTasks', () => {
         expect(await db.rows()).to.deep.equal([]);
       });
 
-      it('carry the trace, the id and the queue given', async () => {
-        const options = { taskId: 'my-id', queue: `${queue}-other` };
-        await outbox.celery.sendTask('mail.send', [], {}, options);
-        const [task] = await arrived(1, options.queue);
-        expect(task?.headers).to.include({ id: 'my-id', ...TRACE });
+      it('carry the trace, and every option that is about the message', async () => {
+        const options: SendOptions = {
+          taskId: 'my-id',
+          queue: `${queue}-other`,
+          eta: '2031-05-06T07:08:09Z',
+          timeLimit: 300,
+          headers: { tenant: 7 },
+          link: signature('x'),
+        };
+        await outbox.celery.sendTask('mail.send', [2n ** 53n], {}, options);
+        const [task] = await arrived(1, `${queue}-other`);
+        expect(task?.headers).to.include({ id: 'my-id', ...TRACE, eta: '2031-05-06T07:08:09.000000+00:00' });
+        expect(task?.headers).to.deep.include({ timelimit: [300, null], headers: { ...TRACE, tenant: 7 } });
+        expect(task?.body).to.have.nested.property('[2].callbacks[0].task', 'x');
+        expect(task?.body).to.have.nested.property('[0][0]', 2 ** 53);
+      });
+
+      it("leave through celery-node's own methods as well, acknowledged", async () => {
+        const { celery } = outbox;
+        await celery.sendTaskMessage('t', celery.asTaskV2('an-id', 't', [1], { a: 1 }));
+        await celery.sendTaskMessage('t', celery.asTaskV2('other', 't'));
+        const [first, second] = await arrived(2);
+        expect(first?.headers).to.include({ task: 't', id: 'an-id' });
+        expect(first?.body).to.deep.equal([[1], { a: 1 }, {}]);
+        expect(second?.body).to.deep.equal([[], {}, {}]);
+        const broken = { headers: { task: 't' }, properties: {}, body: [], sentEvent: {} };
+        await rejection('ERR_CELERY_OUTBOX_INVALID_TASK', celery.sendTaskMessage('t', broken));
       });
 
       it('go their way from a mixed sendTasks, and the results keep the order', async () => {
@@ -108,12 +139,8 @@ describe('tasks of excludeTasks', () => {
         ]);
       });
 
-      it('are refused with options that celery-node cannot keep, before anything is stored or sent', async () => {
+      it('are refused with options that are about a row, before anything is stored or sent', async () => {
         const unkept: SendOptions[] = [
-          { countdown: 1 },
-          { priority: 1 },
-          { headers: { a: 1 } },
-          { link: signature('x') },
           { orderingKey: 'k' },
           { idempotencyKey: 'k' },
           { holdUntil: new Date() },
@@ -121,15 +148,24 @@ describe('tasks of excludeTasks', () => {
         for (const options of unkept) {
           const sending = outbox.celery.sendTasks([{ name: 'a' }, { name: 'mail.send', options }]);
           const error = await rejection('ERR_CELERY_OUTBOX_UNKNOWN_OPTION', sending);
-          expect(error.message).to.match(/mail\.send .*cannot keep: \w+/);
-        }
-        for (const number of [2n ** 53n + 1n, -0]) {
-          await rejection('ERR_CELERY_OUTBOX_UNENCODABLE', outbox.celery.sendTask('mail.send', [number]));
+          expect(error.message).to.match(/mail\.send .*cannot be kept: \w+/);
         }
         const canvas = signature('mail.send');
         await rejection('ERR_CELERY_OUTBOX_INVALID_TASK', outbox.celery.applyAsync(canvas));
-        await outbox.celery.sendTask('mail.send', [2n ** 53n]);
-        expect((await arrived(1))[0]?.body).to.deep.equal([[2 ** 53], {}, {}]);
+        await arrived(0);
+        expect(await db.rows()).to.deep.equal([]);
+      });
+
+      it('that the broker refuses fail the call, which says what was sent', async () => {
+        const calls = [
+          { name: 'mail.send' as const },
+          { name: 'cache.drop' as const, options: { exchange: 'nowhere', routingKey: 'x' } },
+          { name: 'a' as const },
+        ];
+        const error = await rejection('ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED', outbox.celery.sendTasks(calls));
+        expect(error.message).to.match(/cache\.drop.*\(1 of 2 tasks of this call were sent\).*nowhere/);
+        expect(error.cause).to.have.property('code', 'ERR_CELERY_OUTBOX_UNROUTABLE');
+        await arrived(1);
         expect(await db.rows()).to.deep.equal([]);
       });
 
@@ -169,18 +205,82 @@ describe('tasks of excludeTasks', () => {
     });
   }
 
-  it('fail alone when RabbitMQ has the queue with other arguments', async () => {
+  it('use a queue of RabbitMQ as it is, whatever its arguments', async () => {
     const { url } = await service('rabbitmq');
-    open(url, 'excluded-conflict-default');
+    open(url);
     const connection = await connect(url);
     const channel = await connection.createChannel();
-    await channel.assertQueue('excluded-conflict', { durable: true, arguments: { 'x-max-priority': 5 } });
-    const sending = outbox.celery.sendTask('mail.send', [], {}, { queue: 'excluded-conflict' });
-    const error = await rejection('ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED', sending);
-    expect(error.message).to.include('PRECONDITION');
-    await outbox.celery.sendTask('mail.send');
-    await channel.deleteQueue('excluded-conflict');
+    await channel.assertQueue('excluded-other', { durable: true, arguments: { 'x-max-priority': 5 } });
+    await outbox.celery.sendTask('mail.send', [], {}, { queue: 'excluded-other' });
+    expect(await channel.deleteQueue('excluded-other')).to.have.property('messageCount', 1);
     await connection.close();
+  });
+
+  it("go to a broker of the user's own, which is made when it is needed and closed with the outbox", async () => {
+    const calls: string[] = [];
+    const broker: Broker = {
+      connect: () => Promise.resolve(),
+      publish(messages) {
+        calls.push(
+          ...messages.map(({ headers, route }) => `${headers['task'] as string} to ${route.routingKey}`),
+        );
+        return Promise.resolve(
+          messages.map((_, index) =>
+            index === 0
+              ? { status: 'published' }
+              : { status: 'outage', error: new BrokerOutage('not today') },
+          ),
+        );
+      },
+      close() {
+        calls.push('closed');
+        return Promise.resolve();
+      },
+    };
+    outbox = createOutbox({
+      knex: db.knex,
+      logger: recordingLogger(),
+      excludeTasks: ['mail.send'],
+      celery: {
+        broker: () => {
+          calls.push('made');
+          return broker;
+        },
+      },
+    });
+    expect(calls).to.deep.equal([]);
+    await outbox.celery.sendTask('mail.send');
+    const both = outbox.celery.sendTasks([{ name: 'mail.send' }, { name: 'mail.send' }]);
+    const error = await rejection('ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED', both);
+    expect(error.cause).to.be.instanceOf(BrokerOutage).and.not.instanceOf(MessageFault);
+    await outbox.close();
+    expect(calls).to.deep.equal(['made', ...Array<string>(3).fill('mail.send to celery'), 'closed']);
+  });
+
+  it('publish at once although the result backend of a chord beside them is away', async () => {
+    const { url } = await service('redis');
+    const backend = `redis://127.0.0.1:${String(await closedPort())}`;
+    for (const given of [{}, { backend }]) {
+      const publisher = new Publisher(
+        parseCeleryOptions({ broker: url, queue: 'excluded-chord', ...given }),
+        recordingLogger(),
+      );
+      const row = (options: string): StoredTask => ({
+        taskId: 'id',
+        taskName: 't',
+        args: '[]',
+        kwargs: '{}',
+        options,
+        redactedArgs: null,
+        redactedKwargs: null,
+        traceHeaders: null,
+        logContext: null,
+      });
+      const outcomes = await publisher.publish([row('{}'), row('{"chord_size":{"g":1}}'), row('{"x":1}')]);
+      const failure = given.backend === undefined ? 'fault' : 'outage';
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(['published', failure, 'fault']);
+      await publisher.close();
+    }
   });
 
   describe('when the broker dies', () => {
@@ -207,12 +307,9 @@ describe('tasks of excludeTasks', () => {
         );
         await services[name].start();
         await takeTasks(url, 'celery');
-        await outbox.celery.sendTask('mail.send', ['back']);
-        await eventually(async () => {
-          expect((await takeTasks(url, 'celery')).map((task) => task.body)).to.deep.equal([
-            [['back'], {}, {}],
-          ]);
-        });
+        await eventually(() => outbox.celery.sendTask('mail.send', ['back']));
+        const tasks = await takeTasks(url, 'celery');
+        expect(tasks.map((task) => task.body)).to.deep.equal([[['back'], {}, EMBED]]);
       });
     }
 

@@ -5,8 +5,6 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { createGunzip } from 'node:zlib';
 import { expect } from 'chai';
 import type { Express, Request, Response } from 'express';
@@ -18,6 +16,7 @@ import { type HeldCommit, holdCommit, makeCommitHoldable } from '../support/held
 import { recordingLogger } from '../support/log';
 import { STACKS, type Stack } from '../support/middleware-stacks';
 import { RawConnection, requestText } from '../support/raw-http';
+import { retainedBytes } from '../support/retained-memory';
 
 type Answer = (req: Request, res: Response) => unknown;
 
@@ -281,20 +280,12 @@ function download(port: number): (sample: () => void) => Promise<{ hash: string;
   };
 }
 
-/** What is still referenced: measured after a collection, or else it would be mostly garbage. */
 function retainedMemory(): { sample(): void; growth(): number } {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  const now = (): number => {
-    collect();
-    const { heapUsed, external } = process.memoryUsage();
-    return heapUsed + external;
-  };
-  const baseline = now();
+  const baseline = retainedBytes();
   let peak = baseline;
   return {
     sample() {
-      peak = Math.max(peak, now());
+      peak = Math.max(peak, retainedBytes());
     },
     growth: () => peak - baseline,
   };

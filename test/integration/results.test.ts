@@ -127,7 +127,8 @@ describe('results of tasks', () => {
       const url = `${protocol}://127.0.0.1:${String(await closedPort())}`;
       const result = open(url).celery.asyncResult(randomUUID());
       expect(await messageOf(result.get(100, 10))).to.equal('TIMEOUT');
-      expect(await result.status()).to.equal(null);
+      await rejection('ERR_CELERY_OUTBOX_BACKEND_OUTAGE', result.status());
+      await rejection('ERR_CELERY_OUTBOX_BACKEND_OUTAGE', result.result());
       expect(logger.lines.map((line) => line.message)).to.include('celery_outbox_connection_error');
       await outbox.close();
       expect(openSockets(url)).to.equal(0);

@@ -60,6 +60,14 @@ describe('the built package', () => {
     expect(names).to.deep.equal(['createMigrationSource']);
   });
 
+  it('has the contract of brokers in an entry of its own, which needs neither a driver nor a test runner', () => {
+    const { resources, modules, names } = load('express-celery-outbox/testing');
+    expect(resources).to.deep.equal([]);
+    expect(names).to.have.members(['brokerContract', 'BrokerOutage', 'MessageFault', 'PUBLISHED']);
+    const own = /^\/|^[A-Z]:/;
+    expect(modules.filter((file) => !own.test(file))).to.deep.equal([]);
+  });
+
   it('exports nothing else', () => {
     expect(() => load('express-celery-outbox/dist/options')).to.throw(/ERR_PACKAGE_PATH_NOT_EXPORTED/);
   });

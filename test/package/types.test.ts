@@ -4,15 +4,18 @@ import { expect } from 'chai';
 import ts from 'typescript';
 
 const ROOT = resolve(__dirname, '../..');
-// A file that exists only in memory, inside the package, so that its own name resolves to the built types.
-const VIRTUAL = resolve(ROOT, 'test/package/typed-tasks.virtual.ts');
+// Files that exist only in memory, inside the package, so that its own name resolves to the built types.
+const virtual = (name: string): string => resolve(ROOT, `test/package/${name}.virtual.ts`);
 
-/** The type tests of test/types as a user would write them: against the package, merging into it by its name. */
-function compileAsUser(options: ts.CompilerOptions): string[] {
-  const source = readFileSync(resolve(ROOT, 'test/types/typed-tasks.ts'), 'utf8').replace(
-    /'\.\.\/\.\.\/lib[^']*'/g,
-    "'express-celery-outbox'",
-  );
+/** A type test of test/types as a user would write it: against the package, merging into it by its name. */
+function asUser(name: string): string {
+  return readFileSync(resolve(ROOT, `test/types/${name}.ts`), 'utf8')
+    .replaceAll("'../../lib/testing'", "'express-celery-outbox/testing'")
+    .replaceAll(/'\.\.\/\.\.\/lib[^']*'/g, "'express-celery-outbox'");
+}
+
+function compileAsUser(names: readonly string[], options: ts.CompilerOptions): string[] {
+  const sources = new Map(names.map((name) => [virtual(name), asUser(name)]));
   const settings = {
     ...options,
     strict: true,
@@ -23,11 +26,13 @@ function compileAsUser(options: ts.CompilerOptions): string[] {
   };
   const host = ts.createCompilerHost(settings);
   const getSourceFile = host.getSourceFile.bind(host);
-  host.getSourceFile = (file, ...rest) =>
-    file === VIRTUAL
-      ? ts.createSourceFile(file, source, ts.ScriptTarget.ES2022)
-      : getSourceFile(file, ...rest);
-  const program = ts.createProgram([VIRTUAL], settings, host);
+  host.getSourceFile = (file, ...rest) => {
+    const source = sources.get(file);
+    return source === undefined
+      ? getSourceFile(file, ...rest)
+      : ts.createSourceFile(file, source, ts.ScriptTarget.ES2022);
+  };
+  const program = ts.createProgram([...sources.keys()], settings, host);
   return ts
     .getPreEmitDiagnostics(program)
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
@@ -47,7 +52,7 @@ describe('the types of the built package', () => {
   ];
   for (const [name, options] of modes) {
     it(`hold with the resolution of ${name}`, () => {
-      expect(compileAsUser(options)).to.deep.equal([]);
+      expect(compileAsUser(['typed-tasks', 'own-broker'], options)).to.deep.equal([]);
     });
   }
 });

@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { expect } from 'chai';
 import { ERROR_CODES } from '../../lib/errors';
 import { OPTION_RULES } from '../../lib/message/option-rules';
-import { CELERY_RULES, MIDDLEWARE_RULES, OUTBOX_RULES } from '../../lib/options';
+import { CELERY_RULES, QUEUE_RULES, ROUTE_RULES, TRANSPORT_RULES } from '../../lib/celery-options';
+import { MIDDLEWARE_RULES, OUTBOX_RULES } from '../../lib/options';
 import { LOG_EVENTS } from '../../lib/telemetry/logger';
 
 const read = (file: string): string => readFileSync(resolve(__dirname, '../..', file), 'utf8');
@@ -31,6 +32,9 @@ describe('the documentation', () => {
     const options = read('docs/options.md');
     expect(namesUnder(options, 'createOutbox')).to.have.members(Object.keys(OUTBOX_RULES));
     expect(namesUnder(options, 'celery')).to.have.members(Object.keys(CELERY_RULES));
+    expect(namesUnder(options, 'celery.queues')).to.have.members(Object.keys(QUEUE_RULES));
+    expect(namesUnder(options, 'celery.routes')).to.have.members(Object.keys(ROUTE_RULES));
+    expect(namesUnder(options, 'celery.transportOptions')).to.have.members(Object.keys(TRANSPORT_RULES));
     expect(namesUnder(options, 'middleware')).to.have.members(Object.keys(MIDDLEWARE_RULES));
     expect(namesUnder(options, 'sendTask')).to.have.members([...Object.keys(OPTION_RULES), 'trx']);
   });

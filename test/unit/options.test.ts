@@ -52,14 +52,21 @@ describe('options', () => {
 
     it('are copied: a later change of what was given changes nothing', () => {
       const excludeTasks = ['a'];
-      const celery = { broker: 'redis://h' };
+      const celery = { broker: 'redis://h', queues: { q: { exchange: 'x' } }, routes: { t: { queue: 'q' } } };
       const logContext = { keys: ['id'] };
       const settings = parseOutboxOptions({ knex, logger, excludeTasks, celery, logContext });
       excludeTasks.push('b');
       celery.broker = 'redis://other';
+      celery.queues.q.exchange = 'other';
+      celery.routes.t.queue = 'other';
       logContext.keys.push('other');
       expect(settings.excludeTasks).to.deep.equal(['a']);
-      expect(settings.celery).to.deep.equal({ broker: 'redis://h', backend: undefined, queue: 'celery' });
+      expect(settings.celery).to.include({ broker: 'redis://h', backend: undefined });
+      expect(settings.celery?.routing).to.deep.equal({
+        defaultQueue: 'celery',
+        queues: { q: { exchange: 'x' } },
+        routes: [{ pattern: 't', options: { queue: 'q' } }],
+      });
       expect(settings.celery).to.be.frozen;
       expect([...(settings.logContextKeys ?? [])]).to.deep.equal(['id']);
     });

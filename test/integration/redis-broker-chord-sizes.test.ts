@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import type Redis from 'ioredis';
+import { ChordSizes } from '../../lib/broker/redis/chord-sizes';
+import { type CeleryOptions, parseCeleryOptions } from '../../lib/celery-options';
+import { closedPort } from '../support/closed-port';
+import { openSockets } from '../support/open-sockets';
+import { createAdmin } from '../support/redis-broker';
+import { service } from '../support/services';
+import { createSilentServer } from '../support/silent-server';
+
+const OUTAGE = 'ERR_CELERY_OUTBOX_BROKER_OUTAGE';
+
+describe('sizes of chords', () => {
+  let url: string;
+  let redis: Redis;
+  let opened: ChordSizes[];
+
+  before(async () => {
+    ({ url } = await service('redis'));
+    redis = createAdmin(`${url}/5`);
+  });
+  beforeEach(() => {
+    opened = [];
+  });
+  afterEach(async () => {
+    for (const sizes of opened) await sizes.close();
+    await redis.flushdb();
+  });
+  after(() => {
+    redis.disconnect();
+  });
+
+  function open(options: Partial<CeleryOptions>): { sizes: ChordSizes; errors: unknown[] } {
+    const errors: unknown[] = [];
+    const settings = parseCeleryOptions({ broker: 'amqp://not-used.invalid', ...options });
+    const sizes = new ChordSizes(settings, (error) => errors.push(error));
+    opened.push(sizes);
+    return { sizes, errors };
+  }
+
+  it('are written to the result backend for a day', async () => {
+    const { sizes, errors } = open({ backend: `${url}/5` });
+    const groups = new Map(Array.from({ length: 300 }, (_, index) => [randomUUID(), index + 1]));
+    expect(await sizes.write(groups)).to.equal(null);
+    for (const [group, size] of groups) {
+      expect(await redis.get(`celery-taskset-meta-${group}.s`)).to.equal(String(size));
+    }
+    const [group] = groups.keys();
+    expect(await redis.ttl(`celery-taskset-meta-${group!}.s`)).to.be.within(86_390, 86_400);
+    expect(await redis.dbsize()).to.equal(300);
+    expect(errors).to.deep.equal([]);
+  });
+
+  it('need no connection until there is one to write, and none after close()', async () => {
+    const others = openSockets(url);
+    const { sizes } = open({ backend: `${url}/5` });
+    expect(await sizes.write(new Map())).to.equal(null);
+    expect(openSockets(url)).to.equal(others);
+    await sizes.write(new Map([['g', 1]]));
+    expect(openSockets(url)).to.equal(others + 1);
+    await Promise.all([sizes.close(), sizes.close()]);
+    expect(openSockets(url)).to.equal(others);
+    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+  });
+
+  for (const backend of [undefined, 'amqp://127.0.0.1']) {
+    it(`are refused with the backend ${String(backend)}`, async () => {
+      const { sizes, errors } = open({ ...(backend !== undefined && { backend }) });
+      const error = await sizes.write(new Map([['g', 1]]));
+      expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED');
+      expect(error?.message).to.include('celery.backend').and.include('redis://');
+      expect(errors).to.deep.equal([]);
+      await sizes.close();
+    });
+  }
+
+  it('are an outage while the backend is away', async () => {
+    const { sizes, errors } = open({ backend: `redis://127.0.0.1:${String(await closedPort())}` });
+    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+    expect(errors).to.have.length(1);
+  });
+
+  it('are an outage in time when the backend never answers', async () => {
+    const silent = await createSilentServer();
+    const backend = `redis://127.0.0.1:${String(silent.port)}`;
+    const { sizes } = open({ backend, connectTimeoutMs: 100 });
+    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+    await sizes.close();
+    expect(openSockets(backend)).to.equal(0);
+    await silent.close();
+  });
+
+  it('are a fault when the backend refuses one', async () => {
+    await redis.call('ACL', 'SETUSER', 'chords', 'on', '>pw', '~other*', '+@all');
+    try {
+      const { host } = new URL(url);
+      const { sizes } = open({ backend: `redis://chords:pw@${host}/5` });
+      const error = await sizes.write(new Map([['g', 1]]));
+      expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED');
+      expect(error?.message).to.include('NOPERM');
+    } finally {
+      await redis.call('ACL', 'DELUSER', 'chords');
+    }
+  });
+
+  it('go to the database of the backend, not to the one of brokerOptions', async () => {
+    const group = randomUUID();
+    const { sizes } = open({ broker: url, backend: url, brokerOptions: { db: 7 } });
+    expect(await sizes.write(new Map([[group, 2]]))).to.equal(null);
+    const first = createAdmin(url);
+    const size = await first.getdel(`celery-taskset-meta-${group}.s`);
+    first.disconnect();
+    expect(size).to.equal('2');
+  });
+
+  it('have the options of the broker only on the same server', async () => {
+    const brokerOptions = { password: 'a password that the server does not ask for' };
+    const same = open({ broker: url, backend: `${url}/5`, brokerOptions });
+    const error = await same.sizes.write(new Map([['g', 2]]));
+    expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_BROKER_ACCESS');
+    const other = open({ broker: 'redis://other.invalid', backend: `${url}/5`, brokerOptions });
+    expect(await other.sizes.write(new Map([['g', 2]]))).to.equal(null);
+  });
+});
