@@ -2,7 +2,7 @@ import { deflateSync } from 'node:zlib';
 import { CeleryOutboxError } from '../errors';
 import { carriedHeaders } from './message-headers';
 import { readOptions, type MessageOptions } from './read-options';
-import { type Destination, findRoute, routeTo, type RouteOptions, type RoutingSettings } from './routing';
+import { findRoute, mergeDestination, routeTo, type RoutingSettings } from './routing';
 import { checkTaskName } from './task-call';
 import { taskRepr } from './task-repr';
 import { MAX_SHORT_STRING_BYTES, textFault } from './text';
@@ -33,7 +33,7 @@ export function encodeMessage(task: StoredTask, settings: MessageSettings, now: 
   const carried = carriedHeaders({ custom: options.headers, traceHeaders, logContext }, settings.nestHeaders);
   return {
     taskId: checkTaskId(task.taskId),
-    route: routeTo(destination(options, found), settings.routing),
+    route: routeTo(mergeDestination(options, found), settings.routing),
     headers: { ...protocolHeaders(task, options, settings.origin), ...carried.headers },
     contextHeaders: carried.context,
     properties: properties(task.taskId, options, found.priority ?? 0, now),
@@ -41,13 +41,6 @@ export function encodeMessage(task: StoredTask, settings: MessageSettings, now: 
     etaMs: options.eta === undefined ? null : Date.parse(options.eta),
     chordSizes: options.chord_size ?? {},
   };
-}
-
-/** A call that names a queue or an exchange goes there; else where `task_routes` says, with the call's routing key. */
-function destination(options: MessageOptions, found: RouteOptions): Destination {
-  if (options.queue !== undefined || options.exchange !== undefined) return options;
-  const { queue, exchange, routingKey } = found;
-  return { queue, exchange, routing_key: options.routing_key ?? routingKey };
 }
 
 /** In the order of Celery's `as_task_v2`. */

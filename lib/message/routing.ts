@@ -1,4 +1,5 @@
 import type { Route } from './celery-message';
+import { globPattern } from './glob';
 
 /** A queue as Celery's `task_queues` describes it. Only one that is missing is ever declared. */
 export interface QueueOptions {
@@ -28,7 +29,7 @@ export interface RouteOptions {
 export interface RoutingSettings {
   readonly defaultQueue: string;
   readonly queues: Readonly<Record<string, QueueOptions>>;
-  /** By task name, or a pattern with `*`, `?` and `[…]`; an exact name first, then the first pattern that fits. */
+  /** An exact name first, then the first pattern that fits. */
   readonly routes: readonly CompiledRoute[];
 }
 
@@ -46,9 +47,10 @@ export interface Destination {
 
 const NO_ROUTE: RouteOptions = {};
 
+/** As in Celery, only a name with a star is a pattern; `?` and `[…]` count in those, and are themselves elsewhere. */
 export function compileRoutes(routes: Readonly<Record<string, RouteOptions>>): CompiledRoute[] {
   const compiled = Object.entries(routes).map(([name, options]) => ({
-    pattern: /[*?[]/.test(name) ? globPattern(name) : name,
+    pattern: name.includes('*') ? globPattern(name) : name,
     options,
   }));
   const isExact = ({ pattern }: CompiledRoute): boolean => typeof pattern === 'string';
@@ -63,42 +65,36 @@ export function findRoute({ routes }: RoutingSettings, taskName: string): RouteO
   return found?.options ?? NO_ROUTE;
 }
 
-/**
- * Where a task goes, as Celery decides it: an exchange with a routing key is taken as given; else it is a queue, by
- * way of the default exchange unless the queue is configured with an exchange that is not direct. A routing key alone
- * says nothing.
- */
-export function routeTo(to: Destination, { defaultQueue, queues }: RoutingSettings): Route {
-  const { exchange, routing_key: routingKey } = to;
-  const names = exchange !== undefined && (routingKey !== undefined || to.queue === undefined);
-  if (names) {
-    return { exchange, routingKey: routingKey ?? '', queue: exchange === '' ? (routingKey ?? '') : null };
-  }
-  const queue = to.queue ?? defaultQueue;
-  const configured = Object.hasOwn(queues, queue) ? queues[queue] : undefined;
-  const { exchangeType = 'direct' } = configured ?? {};
-  if (exchangeType === 'direct') return { exchange: '', routingKey: queue, queue };
+/** What a call and the route of its task say together. Key by key the call wins, and the rest is the route's. */
+export function mergeDestination(call: Destination, found: RouteOptions): Destination {
   return {
-    exchange: configured?.exchange ?? queue,
-    routingKey: routingKey ?? configured?.routingKey ?? queue,
-    queue,
+    queue: call.queue ?? found.queue,
+    exchange: call.exchange ?? found.exchange,
+    routing_key: call.routing_key ?? found.routingKey,
   };
 }
 
-const NOTHING = /(?!)/;
+/**
+ * Where a task goes, as Celery decides it: an exchange with a routing key is taken as given; else it is a queue, by
+ * way of the default exchange unless the queue is configured with an exchange that is not direct. An exchange or a
+ * routing key alone says nothing, except to such a queue.
+ *
+ * Unlike Celery, the default exchange with a routing key and no queue is the queue of that name, where Celery takes
+ * the default queue or, if a route was found, none; and no route leads to the default exchange without a key, where
+ * every message is lost.
+ */
+export function routeTo(to: Destination, { defaultQueue, queues }: RoutingSettings): Route {
+  const { exchange, routing_key: routingKey } = to;
+  const isNamed = exchange !== undefined && routingKey !== undefined;
+  if (isNamed && (exchange !== '' || to.queue === undefined)) return routeThrough(exchange, routingKey);
+  const queue = to.queue ?? defaultQueue;
+  const configured = Object.hasOwn(queues, queue) ? queues[queue] : undefined;
+  const { exchangeType = 'direct', exchange: own = queue, routingKey: bound = queue } = configured ?? {};
+  if (exchangeType === 'direct') return { exchange: '', routingKey: queue, queue };
+  if (isNamed || (exchange !== undefined && exchange !== '')) return routeThrough(exchange, routingKey ?? '');
+  return { exchange: own, routingKey: routingKey ?? bound, queue };
+}
 
-// As Python's fnmatch.
-function globPattern(glob: string): RegExp {
-  const source = glob.replaceAll(/\*|\?|\[(!?)([^\]]+)\]|[^*?[]+|\[/g, (part, not?: string, set?: string) => {
-    if (part === '*') return '.*';
-    if (part === '?') return '.';
-    if (set !== undefined) return `[${not === '!' ? '^' : ''}${set.replaceAll(/[\\\]^]/g, String.raw`\$&`)}]`;
-    return part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
-  });
-  try {
-    return new RegExp(`^${source}$`, 's');
-  } catch {
-    // A range such as [z-a] matches nothing in Python, and is an error here.
-    return NOTHING;
-  }
+function routeThrough(exchange: string, routingKey: string): Route {
+  return { exchange, routingKey, queue: exchange === '' ? routingKey : null };
 }
