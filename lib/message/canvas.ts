@@ -1,6 +1,6 @@
-import { unexpected } from './unexpected';
-import type { EncodedJson } from './json';
+import type { Draft, DraftResult } from './draft/draft';
 import type { CelerySignature, StoredOptions } from './stored-options';
+import { unexpected } from './unexpected';
 
 /**
  * Something that Celery can run: a signature, a chain, a group or a chord.
@@ -19,42 +19,21 @@ export abstract class Canvas {
   }
 
   /** Celery's own dict for it, without ids. @internal */
-  abstract toCelery(): CelerySignature;
+  toCelery(): CelerySignature {
+    return this.draft().toCelery();
+  }
 
   /** @internal */
   abstract withCallbacks(callbacks: Callbacks): Canvas;
 
-  /** Overrides the options of those tasks that are sent when the canvas is. @internal */
-  abstract startingWith(options: StoredOptions): Canvas;
-
-  /** Gives the tasks that are sent first one more argument in front, as a worker does with a result. @internal */
-  abstract withLeadingArg(arg: EncodedJson): Canvas;
+  /** A copy to be changed and sent. @internal */
+  abstract draft(): Draft;
 
   /** How many tasks end it: what it counts in the header of a chord. @internal */
   abstract readonly endings: number;
-
-  /** As {@link Canvas.toCelery}, with ids: what travels inside another task's message. @internal */
-  abstract freeze(end: EndMark, ids: IdSource): Frozen;
-
-  /** The messages that are sent at once when it is applied, with ids. @internal */
-  abstract expand(end: EndMark, ids: IdSource): Expansion;
 }
 
 export type Callbacks = Pick<StoredOptions, 'link' | 'link_error'>;
-
-/** What belongs to the task that ends a canvas: its id, and its place in the group or chord around it. */
-export interface EndMark {
-  taskId?: string | undefined;
-  groupId?: string | undefined;
-  groupIndex?: number | undefined;
-  chord?: EncodedJson | undefined;
-}
-
-export interface IdSource {
-  readonly newId: () => string;
-  /** Root of every task of the canvas; without it each message is its own root. */
-  readonly rootId: string | undefined;
-}
 
 /** Where the results of a canvas will be. `groupId` is null unless it ends in a group. */
 export interface CanvasResult {
@@ -62,23 +41,10 @@ export interface CanvasResult {
   readonly taskIds: readonly string[];
 }
 
-export interface Frozen {
-  readonly signature: CelerySignature;
-  readonly result: CanvasResult;
-}
-
-/** One message: a task without any structure around it. */
-export interface PlainTask {
-  readonly taskId: string;
-  readonly name: string;
-  readonly args: EncodedJson;
-  readonly kwargs: EncodedJson;
-  readonly options: StoredOptions;
-}
-
-export interface Expansion {
-  readonly tasks: readonly PlainTask[];
-  readonly result: CanvasResult;
+export function resultOf(result: DraftResult): CanvasResult {
+  if ('taskId' in result) return { groupId: null, taskIds: [result.taskId] };
+  const { groupId, members } = result;
+  return { groupId, taskIds: members.flatMap((member) => resultOf(member).taskIds) };
 }
 
 /** @throws ERR_CELERY_OUTBOX_INVALID_TASK */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { requireCanvas, type Canvas, type CanvasResult, type PlainTask } from './canvas';
+import { requireCanvas, resultOf, type Canvas, type CanvasResult } from './canvas';
 import { CANVAS_SCOPE, checkOptions } from './check-options';
+import { Sending, type PlainTask } from './draft/sending';
 import { splitOptions, type RowOptions } from './encode-options';
 import { resolveTimes } from './stored-options';
 import type { CanvasOptions } from './task-options';
@@ -17,8 +18,8 @@ export interface ExpandedCanvas {
  * Celery 5.2 does it.
  *
  * Of the options, `rootId` goes to every task, `linkError` to every step, `link` and `taskId` to the task that ends
- * the canvas (`taskId` of a group is the id of the group), all others to the tasks that start it. A chord gives them
- * to its body as well, except those that delay it.
+ * the canvas (`taskId` of a group is the id of the group; a task that has an id keeps it), all others to the tasks that
+ * start it. A chord gives them to its body as well, and `countdown` to its body alone.
  *
  * @throws ERR_CELERY_OUTBOX_INVALID_TASK, ERR_CELERY_OUTBOX_UNKNOWN_OPTION, ERR_CELERY_OUTBOX_INVALID_OPTION
  */
@@ -29,14 +30,15 @@ export function expandCanvas(
   newId: (() => string) | undefined = randomUUID,
 ): ExpandedCanvas {
   const { message, row } = splitOptions(checkOptions(options, CANVAS_SCOPE));
-  const { task_id: taskId, root_id: rootId, link, link_error, ...start } = message;
-  const { tasks, result } = requireCanvas(canvas, 'canvas')
+  const { link, link_error, ...start } = message;
+  const sending = new Sending(newId);
+  const result = requireCanvas(canvas, 'canvas')
     .withCallbacks({ ...(link && { link }), ...(link_error && { link_error }) })
-    .startingWith(start)
-    .expand({ taskId }, { newId, rootId });
+    .draft()
+    .send(start, sending);
   return {
-    tasks: tasks.map((task) => ({ ...task, options: resolveTimes(task.options, now) })),
-    result,
+    tasks: sending.tasks.map((task) => ({ ...task, options: resolveTimes(task.options, now) })),
+    result: resultOf(result),
     row,
   };
 }

@@ -32,7 +32,7 @@ function mapping(name: string, task: Signature, items: readonly unknown[]): Sign
   if (!(task instanceof Signature)) {
     throw unexpected('ERR_CELERY_OUTBOX_INVALID_TASK', `${name}: task`, 'a signature', task);
   }
-  return signature(name, [], { task: task.toCelery(), it: requireItems(items) });
+  return signature(name, [], { task: task.toCelery(), it: requireItems(items) }).immutable();
 }
 
 function requireItems(items: readonly unknown[]): readonly unknown[] {

@@ -77,7 +77,12 @@ export function mergeOptions(own: StoredOptions, given: StoredOptions): StoredOp
   };
 }
 
-function concatenated(name: 'link' | 'link_error', own: StoredOptions, given: StoredOptions): StoredOptions {
+/** The callbacks of both, as an option; none if there are none. */
+export function concatenated(
+  name: 'link' | 'link_error',
+  own: StoredOptions,
+  given: StoredOptions,
+): StoredOptions {
   const all = [...(own[name] ?? []), ...(given[name] ?? [])];
   return all.length === 0 ? {} : { [name]: all };
 }

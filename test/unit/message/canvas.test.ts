@@ -17,7 +17,7 @@ const [a, b, c, d, e] = [s('a'), s('b'), s('c'), s('d'), s('e')];
 interface Dict {
   task: string;
   args: unknown[];
-  kwargs: { tasks: Dict[]; header: Dict; body: Dict };
+  kwargs: { tasks: Dict[]; header: Dict[]; body: Dict };
   options: Record<string, unknown>;
   immutable: boolean;
 }
@@ -49,7 +49,7 @@ const shape = (signatureDict: Dict): unknown => {
   if (signatureDict.task === 'celery.group') return { group: signatureDict.kwargs.tasks.map(shape) };
   if (signatureDict.task !== 'celery.chord') return signatureDict.task;
   return {
-    header: signatureDict.kwargs.header.kwargs.tasks.map(shape),
+    header: signatureDict.kwargs.header.map(shape),
     body: shape(signatureDict.kwargs.body),
   };
 };
@@ -163,7 +163,7 @@ describe('chain', () => {
   it('takes steps or one array of them, and splices chains', () => {
     expect(dict(chain(a, b, c))).to.deep.equal(dict(chain([a, b, c])));
     expect(shape(dict(chain(chain(a, b), chain([c, chain(d, e)]))))).to.deep.equal(['a', 'b', 'c', 'd', 'e']);
-    expect(chain(a)).to.equal(a);
+    expect(first(chain(a))).to.deep.equal({ ...first(a), options: { chain: [] } });
   });
 
   it('makes a chord of a group, or a chord, with something behind it', () => {
@@ -175,18 +175,19 @@ describe('chain', () => {
       header: ['a', 'b'],
       body: { header: ['c', 'd'], body: 'e' },
     });
-    expect(shape(dict(chain(chord([a, b], c), d, e)))).to.deep.equal({
-      header: ['a', 'b'],
-      body: ['c', 'd', 'e'],
-    });
-    expect(shape(dict(chain(chord([a, b], chain(c, d)), group([a, b]))))).to.deep.equal({
-      header: ['a', 'b'],
-      body: ['c', 'd', { group: ['a', 'b'] }],
-    });
+    expect(shape(dict(chain(chord([a, b], c), d, e)))).to.deep.equal([
+      { header: ['a', 'b'], body: ['c', 'd', 'e'] },
+    ]);
+    expect(shape(dict(chain(chord([a, b], chain(c, d)), group([a, b]))))).to.deep.equal([
+      { header: ['a', 'b'], body: ['c', 'd'] },
+      { group: ['a', 'b'] },
+    ]);
   });
 
   it('replaces a group of one by its member, as Celery does', () => {
-    expect(shape(dict(chain(a, group([group([chain(b, c)])]), d)))).to.deep.equal(['a', 'b', 'c', 'd']);
+    const { options } = first(chain(a, group([group([chain(b, c)]), d])));
+    expect(options.chain?.map(shape)).to.deep.equal([{ group: [['b', 'c'], 'd'] }]);
+    expect(first(chain(a, group([chain(b, c)]), d)).options.chain?.map(shape)).to.deep.equal(['d', 'c', 'b']);
   });
 
   it('refuses to be empty or to have something else among its steps', () => {
@@ -201,7 +202,7 @@ describe('chain', () => {
   });
 
   it('gives each option to the tasks it is for', () => {
-    const message = first(chain(a, b, c), {
+    const message = first(chain(a, b, signature('c')), {
       queue: 'q',
       countdown: 1,
       link: d,
@@ -217,16 +218,28 @@ describe('chain', () => {
       .to.have.keys('task_id', 'root_id', 'link', 'link_error')
       .and.include({ task_id: 'last' });
     expect(middle?.options).to.have.keys('task_id', 'root_id', 'link_error');
-    expect(apply(chain(a, b, c), { taskId: 'last' }).result).to.deep.equal({
-      groupId: null,
-      taskIds: ['last'],
-    });
+    expect(apply(chain(a, signature('b')), { taskId: 'last' }).result.taskIds).to.deep.equal(['last']);
+    expect(apply(chain(a, b), { taskId: 'last' }).result.taskIds).to.deep.equal(['id-b']);
   });
 
   it('takes callbacks as a value, too', () => {
-    const [last, first_] = [...dict(chain(a, b).link(c).onError(d)).kwargs.tasks].reverse();
-    expect(last?.options).to.have.keys('task_id', 'link', 'link_error');
-    expect(first_?.options).to.have.keys('task_id', 'link_error');
+    const linked = chain(a, b).link(c).onError(d);
+    expect(dict(linked).options).to.have.keys('link', 'link_error');
+    const message = first(linked);
+    expect(message.options).to.have.keys('chain', 'link_error');
+    expect(message.options.chain?.[0]?.options).to.have.keys('task_id', 'link', 'link_error');
+  });
+
+  it('keeps its callbacks as a part of another chain, and gives those of its end to the body of a chord', () => {
+    const [last, middle] = first(chain(chain(a, b).link(c).onError(d), e)).options.chain ?? [];
+    expect(middle?.options).to.have.keys('task_id', 'link', 'link_error');
+    expect(last?.options).to.have.keys('task_id');
+    const { chord: body } = first(chain(chord([a], b), c).link(d)).options;
+    expect(body?.kwargs.tasks.map(({ options }) => Object.keys(options))).to.deep.equal([
+      ['task_id'],
+      ['task_id'],
+    ]);
+    expect(body?.options).to.have.keys('chain', 'link');
   });
 
   it('that ends in a group has the results of its members', () => {
@@ -293,8 +306,8 @@ describe('chord', () => {
   it('inside the header of another counts as one, and its messages carry both sizes', () => {
     const messages = sent(chord([chord([a, b], c), d], e));
     expect(messages.map((message) => message.options.chord_size)).to.deep.equal([
-      { 'new-1': 2, 'new-2': 2 },
-      { 'new-1': 2, 'new-2': 2 },
+      { 'new-1': 2, 'new-3': 2 },
+      { 'new-1': 2, 'new-3': 2 },
       { 'new-1': 2 },
     ]);
     expect(messages[0]?.options.chord?.options).to.deep.include({
@@ -313,8 +326,8 @@ describe('chord', () => {
     });
   });
 
-  it('gives options to header and body, but delays only the header', () => {
-    const { options } = first(chord([a], b), {
+  it('gives options to header and body, but a countdown only to the body', () => {
+    const { options } = first(chord([a], signature('b')), {
       queue: 'q',
       countdown: 5,
       expires: 60,
@@ -325,14 +338,13 @@ describe('chord', () => {
     });
     expect(options).to.include({
       queue: 'q',
-      eta: '2031-05-06T07:08:14.123000+00:00',
       expires: '2031-05-06T07:09:09.123000+00:00',
       parent_id: 'p',
     });
-    expect(options).not.to.have.any.keys('link', 'link_error');
+    expect(options).not.to.have.any.keys('eta', 'link', 'link_error');
     expect(options.chord?.options)
-      .to.have.keys('task_id', 'queue', 'expires', 'link', 'link_error')
-      .and.include({ task_id: 'body', expires: 60 });
+      .to.have.keys('task_id', 'queue', 'countdown', 'expires', 'parent_id', 'link', 'link_error')
+      .and.include({ task_id: 'body', countdown: 5, expires: 60 });
   });
 
   it('with an empty header sends the body with an empty list', () => {

@@ -23,7 +23,7 @@ const embedded = {
 
 describe('xmap and starmap', () => {
   it("are one call of Celery's own task, with signature and items", () => {
-    const call = { args: [], options: {}, subtask_type: null, immutable: false };
+    const call = { args: [], options: {}, subtask_type: null, immutable: true };
     expect(dict(xmap(add, [1, 'two', null]))).to.deep.equal({
       task: 'celery.map',
       ...call,
