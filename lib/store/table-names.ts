@@ -2,13 +2,13 @@ import { CeleryOutboxError } from '../errors';
 
 /** Where the tables are: a schema (default: the connection's search_path) and the name of the outbox table. */
 export interface TableOptions {
-  /** @defaultValue `celery_outbox`; the other three tables are named after it. */
+  /** @defaultValue `celery_outbox`; the other tables are named after it. */
   tableName?: string | undefined;
   /** @defaultValue the first schema of the connection's `search_path`. */
   schema?: string | undefined;
 }
 
-/** The four tables, quoted and qualified, ready to stand in SQL text. */
+/** The tables, quoted and qualified, ready to stand in SQL text. */
 export interface TableNames {
   readonly schema: string | undefined;
   readonly base: string;
@@ -16,6 +16,7 @@ export interface TableNames {
   readonly deadLetter: string;
   readonly sent: string;
   readonly idempotency: string;
+  readonly pause: string;
 }
 
 // Plain identifiers only: they go into SQL text. 36 characters leave room for the longest suffix
@@ -37,6 +38,7 @@ export function tableNames({ tableName = 'celery_outbox', schema }: TableOptions
     deadLetter: qualified('_dead_letter'),
     sent: qualified('_sent'),
     idempotency: qualified('_idempotency'),
+    pause: qualified('_pause'),
   });
 }
 

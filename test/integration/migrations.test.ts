@@ -13,9 +13,10 @@ const TABLES = [
   'celery_outbox',
   'celery_outbox_dead_letter',
   'celery_outbox_idempotency',
+  'celery_outbox_pause',
   'celery_outbox_sent',
 ];
-const NAME = '20261118000000_celery_outbox_create_tables';
+const NAMES = ['20261118000000_celery_outbox_create_tables', '20261118000001_celery_outbox_create_pauses'];
 
 describe('migrations', () => {
   let db: TestDatabase;
@@ -53,13 +54,25 @@ describe('migrations', () => {
       await knex.migrate.latest(config);
       await knex.migrate.latest(config);
       expect(await tablesOf(schema)).to.include.members(TABLES);
-      expect(await knex('celery_outbox_migrations').pluck('name')).to.deep.equal([NAME]);
+      expect(await knex('celery_outbox_migrations').orderBy('id').pluck('name')).to.deep.equal(NAMES);
       await knex.migrate.rollback(config);
       expect(await tablesOf(schema)).not.to.include.members(TABLES);
       expect(await tablesOf(schema)).to.have.members([
         'celery_outbox_migrations',
         'celery_outbox_migrations_lock',
       ]);
+    }));
+
+  it('go down and up one by one', () =>
+    inSchema(async (knex, schema) => {
+      const config = { migrationSource: createMigrationSource(), tableName: 'celery_outbox_migrations' };
+      await knex.migrate.latest(config);
+      await knex.migrate.down(config);
+      expect(await tablesOf(schema))
+        .to.include('celery_outbox')
+        .and.not.include('celery_outbox_pause');
+      await knex.migrate.up(config);
+      expect(await tablesOf(schema)).to.include.members(TABLES);
     }));
 
   it('take another schema, which they create, and another table name', () =>
@@ -71,6 +84,7 @@ describe('migrations', () => {
         'Tasks',
         'Tasks_dead_letter',
         'Tasks_idempotency',
+        'Tasks_pause',
         'Tasks_sent',
       ]);
       const outbox = createOutbox({ knex: db.knex, logger: recordingLogger(), ...names });
@@ -128,10 +142,10 @@ describe('migrations', () => {
       await knex.migrate.latest(shared);
       expect(ran).to.deep.equal(['20200101000000_first.js false', '20990101000000_last.js true']);
       const names = await knex('knex_migrations').orderBy('id').pluck('name');
-      expect(names).to.deep.equal(['20200101000000_first.js', NAME, '20990101000000_last.js']);
+      expect(names).to.deep.equal(['20200101000000_first.js', ...NAMES, '20990101000000_last.js']);
       await expectRefused(knex.migrate.latest(own));
       await knex.migrate.rollback(shared, true);
-      expect(await tablesOf(schema)).not.to.include('celery_outbox');
+      expect(await tablesOf(schema)).not.to.include.oneOf(TABLES);
     }));
 
   it('refuse options that do not exist, and an include that is no source', () => {
@@ -199,6 +213,7 @@ describe('migrations', () => {
         'sent_at timestamptz!',
       ],
       celery_outbox_idempotency: ['task_name text!', 'key text!', 'task_id text!', 'created_at timestamptz!'],
+      celery_outbox_pause: ['task_name text!', 'paused_at timestamptz!'],
     };
     for (const [table, expected] of Object.entries(columns)) {
       it(`with the columns of ${table}`, async () => {
@@ -271,12 +286,12 @@ describe('migrations', () => {
         url.searchParams.set('options', `-c search_path=${schema}`);
         const env = { DATABASE_URL: url.href };
         const up = await knexCli('migrate:latest', env);
-        expect(up.output).to.include('Batch 1 run: 1 migrations');
+        expect(up.output).to.include('Batch 1 run: 2 migrations');
         expect(up.code).to.equal(0);
         expect(await tablesOf(schema)).to.include.members(TABLES);
         const down = await knexCli('migrate:rollback', env);
-        expect(down.output).to.include('rolled back: 1 migrations');
-        expect(await tablesOf(schema)).not.to.include('celery_outbox');
+        expect(down.output).to.include('rolled back: 2 migrations');
+        expect(await tablesOf(schema)).not.to.include.oneOf(TABLES);
       })).timeout(30_000);
 
     it('say what is missing without DATABASE_URL', async () => {

@@ -43,6 +43,15 @@ const JSON_COLUMNS = [
   'trace_headers',
   'log_context',
 ];
+const TABLES = [
+  'celery_outbox',
+  'celery_outbox_dead_letter',
+  'celery_outbox_sent',
+  'celery_outbox_idempotency',
+  'celery_outbox_pause',
+  'orders',
+  'parents',
+];
 // Broken connections are what many tests are about; knex would print each of them.
 const SILENT = { warn() {}, error() {}, deprecate() {}, debug() {} };
 let template: Promise<string> | undefined;
@@ -63,9 +72,7 @@ export async function createDatabase(pool: Knex.PoolConfig = { min: 0, max: 10 }
         .select('*', ...JSON_COLUMNS.map((column) => knex.raw('??::text', [column])))
         .orderBy('id'),
     async empty() {
-      await knex.raw(
-        'TRUNCATE celery_outbox, celery_outbox_idempotency, orders, parents RESTART IDENTITY CASCADE',
-      );
+      await knex.raw(`TRUNCATE ${TABLES.join(', ')} RESTART IDENTITY CASCADE`);
     },
     async close() {
       const used = inUse();

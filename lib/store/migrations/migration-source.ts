@@ -2,6 +2,7 @@ import type { Knex } from 'knex';
 import { assertOptions, isFunction, isRecord, type Rule, type Rules } from '../../assert-options';
 import { tableNames, type TableNames, type TableOptions } from '../table-names';
 import * as createTables from './20261118000000-create-tables';
+import * as createPauses from './20261118000001-create-pauses';
 
 interface OutboxMigration {
   up(knex: Knex, names: TableNames): Promise<void>;
@@ -12,6 +13,7 @@ interface OutboxMigration {
 // not be the `.js` of the published package.
 const MIGRATIONS: ReadonlyMap<string, OutboxMigration> = new Map([
   ['20261118000000_celery_outbox_create_tables', createTables],
+  ['20261118000001_celery_outbox_create_pauses', createPauses],
 ]);
 
 export interface MigrationSourceOptions extends TableOptions {
