@@ -1,14 +1,23 @@
 import { settledWithin } from '../deadline';
+import { Backoff } from './backoff';
 import { BrokerOutage } from './broker-error';
-
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5_000;
 
 /** A connection that ends once, and is replaced then. */
 export interface Replaceable {
   readonly isEnded: boolean;
-  /** Takes no longer than so many milliseconds. Never rejects. */
+  /** @param withinMs - how long a server may take over it. Never rejects. */
   close(withinMs: number): Promise<void>;
+}
+
+export interface ReconnectorOptions<C extends Replaceable> {
+  /** Of the server, for messages. */
+  readonly name: string;
+  /** Opens a connection, or rejects with a BrokerOutage; at once when the signal is aborted. */
+  readonly open: (signal: AbortSignal) => Promise<C>;
+  /** Told once of each failed attempt; what is lost later, the connection reports itself. */
+  readonly onFailure: (error: unknown) => void;
+  /** How long {@link Reconnector.close} may take. */
+  readonly closeTimeoutMs: number;
 }
 
 /**
@@ -16,34 +25,28 @@ export interface Replaceable {
  * before a back-off has passed.
  */
 export class Reconnector<C extends Replaceable> {
-  readonly #open: (signal: AbortSignal) => Promise<C>;
-  readonly #onFailure: (error: unknown) => void;
+  readonly #options: ReconnectorOptions<C>;
+  readonly #backoff = new Backoff();
   readonly #running = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #connection: C | undefined;
   #opening: Promise<C> | undefined;
-  #failedAttempts = 0;
-  #lastFailure: { readonly error: unknown; readonly retryAt: number } | undefined;
+  #lastFailure: unknown;
   #closed: Promise<void> | undefined;
 
-  /**
-   * @param open - opens a connection, or rejects with a BrokerOutage; at once when the signal is aborted
-   * @param onFailure - told once of each failed attempt
-   */
-  constructor(open: (signal: AbortSignal) => Promise<C>, onFailure: (error: unknown) => void) {
-    this.#open = open;
-    this.#onFailure = onFailure;
+  constructor(options: ReconnectorOptions<C>) {
+    this.#options = options;
   }
 
   /** @throws BrokerOutage; at once while a back-off lasts */
   async connect(): Promise<C> {
-    if (this.#closed !== undefined) throw new BrokerOutage('The connection to the broker was closed');
+    if (this.#closing.signal.aborted) {
+      throw new BrokerOutage(`The connection to ${this.#options.name} was closed`);
+    }
     if (this.#opening !== undefined) return this.#opening;
     if (this.#connection?.isEnded === false) return this.#connection;
-    if (this.#lastFailure !== undefined && performance.now() < this.#lastFailure.retryAt) {
-      throw this.#lastFailure.error;
-    }
-    this.#opening = this.#attempt();
+    if (!this.#backoff.isOver) throw this.#lastFailure;
+    this.#opening = this.#open();
     try {
       return await this.#opening;
     } finally {
@@ -62,9 +65,9 @@ export class Reconnector<C extends Replaceable> {
     }
   }
 
-  /** Ends an attempt to connect at once, the connection when its work is done or `timeoutMs` are over. */
-  close(timeoutMs: number): Promise<void> {
-    return (this.#closed ??= this.#close(timeoutMs));
+  /** Ends an attempt to connect at once, the connection when its work is done or the time for closing is over. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close(this.#options.closeTimeoutMs));
   }
 
   async #close(timeoutMs: number): Promise<void> {
@@ -75,18 +78,16 @@ export class Reconnector<C extends Replaceable> {
     await this.#connection?.close(Math.max(0, deadline - performance.now()));
   }
 
-  async #attempt(): Promise<C> {
+  async #open(): Promise<C> {
     try {
-      this.#connection = await this.#open(this.#closing.signal);
+      this.#connection = await this.#options.open(this.#closing.signal);
     } catch (error) {
-      const delayMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#failedAttempts);
-      this.#failedAttempts += 1;
-      this.#lastFailure = { error, retryAt: performance.now() + delayMs * (0.5 + Math.random() / 2) };
-      if (this.#closed === undefined) this.#onFailure(error);
+      this.#backoff.failed();
+      this.#lastFailure = error;
+      if (!this.#closing.signal.aborted) this.#options.onFailure(error);
       throw error;
     }
-    this.#failedAttempts = 0;
-    this.#lastFailure = undefined;
+    this.#backoff.succeeded();
     return this.#connection;
   }
 }

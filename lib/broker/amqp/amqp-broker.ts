@@ -8,16 +8,16 @@ import { publishOver } from './publish-over';
 
 /** RabbitMQ, with a confirm for every message. */
 export class AmqpBroker implements Broker {
-  readonly #settings: CelerySettings;
   readonly #sessions: Reconnector<AmqpSession>;
 
   /** @param onConnectionError - told once of each failed attempt, each loss, and when RabbitMQ blocks us */
   constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
-    this.#settings = settings;
-    this.#sessions = new Reconnector(
-      (signal) => AmqpSession.open(settings, signal, onConnectionError),
-      onConnectionError,
-    );
+    this.#sessions = new Reconnector({
+      name: 'RabbitMQ',
+      open: (signal) => AmqpSession.open(settings, signal, onConnectionError),
+      onFailure: onConnectionError,
+      closeTimeoutMs: settings.sendTimeoutMs,
+    });
   }
 
   async connect(): Promise<void> {
@@ -33,7 +33,7 @@ export class AmqpBroker implements Broker {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#sessions.close(this.#settings.sendTimeoutMs);
+  close(): Promise<void> {
+    return this.#sessions.close();
   }
 }

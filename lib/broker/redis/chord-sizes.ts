@@ -1,6 +1,7 @@
 import type { CelerySettings } from '../../celery-options';
 import { type BrokerOutage, MessageFault } from '../broker-error';
-import { RedisSession } from './redis-session';
+import type { Reconnector } from '../reconnector';
+import { type RedisConnection, redisConnections } from './redis-connection';
 import { redisTarget } from './redis-target';
 
 /** Celery's default for `result_expires`. */
@@ -13,7 +14,7 @@ const EXPIRES_S = 86_400;
  * `celery.brokerOptions` hold here too if the backend is on the broker's server.
  */
 export class ChordSizes {
-  readonly #session: RedisSession | undefined;
+  readonly #connections: Reconnector<RedisConnection> | undefined;
 
   /** @param onConnectionError - called once for each failed attempt to connect and each loss of a connection */
   constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
@@ -21,7 +22,7 @@ export class ChordSizes {
     if (backend === undefined || !/^rediss?:/.test(backend)) return;
     const { db: _, ...shared } = brokerOptions;
     const target = redisTarget(backend, isSameServer(backend, broker) ? shared : {}, connectTimeoutMs);
-    this.#session = new RedisSession(target, settings, onConnectionError);
+    this.#connections = redisConnections(target, settings, onConnectionError);
   }
 
   /**
@@ -32,14 +33,14 @@ export class ChordSizes {
    */
   async write(sizes: ReadonlyMap<string, number>): Promise<BrokerOutage | MessageFault | null> {
     if (sizes.size === 0) return null;
-    if (this.#session === undefined) {
+    if (this.#connections === undefined) {
       return new MessageFault(
         'ERR_CELERY_OUTBOX_MESSAGE_REFUSED',
         'A chord needs a result backend in Redis: give createOutbox celery.backend, a redis:// or rediss:// URL',
       );
     }
     try {
-      return await this.#session.use(async (connection) => {
+      return await this.#connections.use(async (connection) => {
         const answers = [...sizes].map(([group, size]) =>
           connection.ask('the size of a chord', (redis) =>
             redis.setex(`celery-taskset-meta-${group}.s`, EXPIRES_S, size),
@@ -56,7 +57,7 @@ export class ChordSizes {
   }
 
   async close(): Promise<void> {
-    await this.#session?.close();
+    await this.#connections?.close();
   }
 }
 

@@ -1,13 +1,13 @@
 import type { CelerySettings } from '../../celery-options';
 import type { CeleryMessage } from '../../message/celery-message';
 import { type Broker, PUBLISHED, type PublishOutcome } from '../port';
+import type { Reconnector } from '../reconnector';
 import { Envelope } from './envelope';
 import { Exchanges } from './exchanges';
 import { asOutage, type Failure, fault, reasonOf } from './failure';
 import { createListKey, type ListKey } from './list-key';
 import { type Push, PushPlan } from './push-plan';
-import type { RedisConnection } from './redis-connection';
-import { RedisSession } from './redis-session';
+import { type RedisConnection, redisConnections } from './redis-connection';
 import { redisTarget } from './redis-target';
 
 /**
@@ -18,33 +18,33 @@ import { redisTarget } from './redis-target';
  * as not published, and a second attempt reaches those again.
  */
 export class RedisBroker implements Broker {
-  readonly #session: RedisSession;
+  readonly #connections: Reconnector<RedisConnection>;
   readonly #exchanges: Exchanges;
   readonly #listKey: ListKey;
 
   /** @param onConnectionError - called once for each failed attempt to connect and each loss of a connection */
   constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
     const target = redisTarget(settings.broker, settings.brokerOptions, settings.connectTimeoutMs);
-    this.#session = new RedisSession(target, settings, onConnectionError);
+    this.#connections = redisConnections(target, settings, onConnectionError);
     this.#exchanges = new Exchanges(settings);
     this.#listKey = createListKey(settings.transport);
   }
 
   async connect(): Promise<void> {
-    await this.#session.connect();
+    await this.#connections.connect();
   }
 
   async publish(messages: readonly CeleryMessage[]): Promise<PublishOutcome[]> {
     if (messages.length === 0) return [];
     try {
-      return await this.#session.use((connection) => this.#send(connection, messages));
+      return await this.#connections.use((connection) => this.#send(connection, messages));
     } catch (error) {
       return Array<PublishOutcome>(messages.length).fill(asOutage(error));
     }
   }
 
   close(): Promise<void> {
-    return this.#session.close();
+    return this.#connections.close();
   }
 
   async #send(connection: RedisConnection, messages: readonly CeleryMessage[]): Promise<PublishOutcome[]> {

@@ -1,6 +1,7 @@
 import Redis from 'ioredis';
 import { settledWithin } from '../../deadline';
 import { BrokerOutage } from '../broker-error';
+import { Reconnector, type Replaceable } from '../reconnector';
 import { type Failure, needsNewConnection, outage, reasonOf, replyCode, toFailure } from './failure';
 import { logIn } from './log-in';
 import type { RedisTarget } from './redis-target';
@@ -13,54 +14,73 @@ export interface Timeouts {
   readonly sendTimeoutMs: number;
 }
 
+/** How long an attempt that failed waits for its socket to be gone, of which nobody else knows then. */
+const GONE_WITHIN_MS = 50;
+
 /**
  * One connection, from its opening to its loss; it is never opened again. Once it is lost, nothing that was asked
  * over it is sent any more.
  */
-export class RedisConnection {
+export class RedisConnection implements Replaceable {
   readonly #target: RedisTarget;
   readonly #connectTimeoutMs: number;
   readonly #redis: Redis;
   readonly #watchdog: Watchdog;
   readonly #ended: Promise<void>;
-  readonly #onLost: (why: BrokerOutage) => void;
   #socketError: Error | undefined;
   #lost: BrokerOutage | undefined;
+  /** Nobody is told before it is open, and when we close it. */
+  #onLost: ((why: BrokerOutage) => void) | undefined;
 
-  /**
-   * @param onLost - called once: when it cannot be opened, is lost or is dropped
-   * @throws what ioredis has against its options
-   */
-  constructor(target: RedisTarget, timeouts: Timeouts, onLost: (why: BrokerOutage) => void) {
+  private constructor(target: RedisTarget, timeouts: Timeouts) {
     this.#target = target;
     this.#connectTimeoutMs = timeouts.connectTimeoutMs;
-    this.#onLost = onLost;
     this.#redis = new Redis(target.driver);
     this.#watchdog = new Watchdog(timeouts.sendTimeoutMs, () => {
-      this.drop(new BrokerOutage(`${target.name} did not answer within ${timeouts.sendTimeoutMs} ms`));
+      this.#drop(new BrokerOutage(`${target.name} did not answer within ${timeouts.sendTimeoutMs} ms`));
     });
     this.#redis.on('error', (error) => {
       this.#socketError ??= error;
     });
     this.#ended = new Promise((resolve) => {
       this.#redis.once('end', () => {
-        this.drop(this.#whyEnded());
+        this.#drop(this.#whyEnded());
         resolve();
       });
     });
   }
 
-  get isLost(): boolean {
-    return this.#lost !== undefined;
+  /**
+   * Connects and logs in.
+   *
+   * @param onLost - told once, when what was open is lost
+   * @throws BrokerOutage within the connect timeout; at once when the signal is aborted
+   */
+  static async open(
+    target: RedisTarget,
+    timeouts: Timeouts,
+    signal: AbortSignal,
+    onLost: (why: BrokerOutage) => void,
+  ): Promise<RedisConnection> {
+    const connection = RedisConnection.#create(target, timeouts);
+    const stop = (): void => {
+      connection.#drop(connection.#closedOutage());
+    };
+    signal.addEventListener('abort', stop);
+    try {
+      await connection.#open();
+    } catch (error) {
+      await settledWithin(connection.#ended, GONE_WITHIN_MS);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+    connection.#onLost = onLost;
+    return connection;
   }
 
-  /** Connects and logs in, within the connect timeout. @throws BrokerOutage */
-  async open(): Promise<void> {
-    const { name } = this.#target;
-    const ms = this.#connectTimeoutMs;
-    const inTime = await settledWithin(this.#prepare(), ms);
-    if (!inTime) this.drop(new BrokerOutage(`${name} was not ready within ${ms} ms of connecting`));
-    if (this.#lost !== undefined) throw this.#lost;
+  get isEnded(): boolean {
+    return this.#lost !== undefined;
   }
 
   /**
@@ -82,29 +102,51 @@ export class RedisConnection {
     }
   }
 
-  /** Cuts it at once. What waits for an answer is reported as this outage. */
-  drop(why: BrokerOutage): void {
-    if (this.#lost !== undefined) return;
-    this.#lost = why;
-    this.#watchdog.stop();
-    // Also of one that has ended: it may still listen to Sentinels.
-    this.#redis.disconnect();
-    this.#onLost(why);
+  /** Cuts it at once, without asking Redis, and waits until its socket is gone. */
+  async close(): Promise<void> {
+    this.#onLost = undefined;
+    this.#drop(this.#closedOutage());
+    await settledWithin(this.#ended, this.#connectTimeoutMs);
   }
 
-  /** Resolves when its socket is gone; only after {@link drop}. */
-  ended(): Promise<void> {
-    return this.#ended;
+  static #create(target: RedisTarget, timeouts: Timeouts): RedisConnection {
+    try {
+      return new RedisConnection(target, timeouts);
+    } catch (error) {
+      throw new BrokerOutage(`celery.brokerOptions cannot be used: ${reasonOf(error)}`, error);
+    }
+  }
+
+  async #open(): Promise<void> {
+    const { name } = this.#target;
+    const ms = this.#connectTimeoutMs;
+    const inTime = await settledWithin(this.#prepare(), ms);
+    if (!inTime) this.#drop(new BrokerOutage(`${name} was not ready within ${ms} ms of connecting`));
+    if (this.#lost !== undefined) throw this.#lost;
   }
 
   async #prepare(): Promise<void> {
     try {
       await this.#redis.connect();
       const refused = await logIn(this.#redis, this.#target);
-      if (refused !== undefined) this.drop(refused);
+      if (refused !== undefined) this.#drop(refused);
     } catch {
-      this.drop(this.#whyEnded());
+      this.#drop(this.#whyEnded());
     }
+  }
+
+  /** What waits for an answer is reported as this outage. */
+  #drop(why: BrokerOutage): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = why;
+    this.#watchdog.stop();
+    // Also of one that has ended: it may still listen to Sentinels.
+    this.#redis.disconnect();
+    this.#onLost?.(why);
+  }
+
+  #closedOutage(): BrokerOutage {
+    return new BrokerOutage(`The connection to ${this.#target.name} was closed`);
   }
 
   #whyEnded(): BrokerOutage {
@@ -117,11 +159,25 @@ export class RedisConnection {
     if (replyCode(error) === undefined) {
       // The connection is lost, and ioredis's own error does not say why.
       const why = this.#lost ?? this.#whyEnded();
-      this.drop(why);
+      this.#drop(why);
       return outage(why);
     }
     const failure = toFailure(what, error);
-    if (failure.status === 'outage' && needsNewConnection(error)) this.drop(failure.error);
+    if (failure.status === 'outage' && needsNewConnection(error)) this.#drop(failure.error);
     return failure;
   }
+}
+
+/** @param onConnectionError - called once for each failed attempt and each loss */
+export function redisConnections(
+  target: RedisTarget,
+  timeouts: Timeouts,
+  onConnectionError: (error: unknown) => void,
+): Reconnector<RedisConnection> {
+  return new Reconnector({
+    name: target.name,
+    open: (signal) => RedisConnection.open(target, timeouts, signal, onConnectionError),
+    onFailure: onConnectionError,
+    closeTimeoutMs: timeouts.sendTimeoutMs,
+  });
 }

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type SinonFakeTimers, useFakeTimers } from 'sinon';
-import { Backoff } from '../../../../lib/broker/redis/backoff';
+import { Backoff } from '../../../lib/broker/backoff';
 
 describe('Backoff', () => {
   let clock: SinonFakeTimers;
