@@ -1,22 +1,50 @@
 import { CeleryOutboxError } from '../errors';
 import { logEvent, type Logger } from './logger';
 
-/** A task that is stored: its transaction is committed. */
-export interface CreatedEvent {
+/** A task that is stored. */
+export interface TaskEvent {
   readonly taskId: string;
   readonly taskName: string;
   readonly orderingKey: string | null;
 }
 
+/** A task whose transaction is committed. */
+export type CreatedEvent = TaskEvent;
+
+/** A task that the broker did not take. */
+export interface UnsentEvent extends TaskEvent {
+  readonly error: string;
+}
+
+/** A task that failed by its own fault. */
+export interface FailedEvent extends UnsentEvent {
+  /** How often it has failed, this time included. */
+  readonly retries: number;
+}
+
+/** A task that was moved to the dead letters. */
+export interface DeadLetteredEvent extends FailedEvent {
+  /** An error code, or `max_retries_exceeded`. */
+  readonly reason: string;
+}
+
+/** In the web process only `created`, in a relay all the others; each when it is written. */
 export interface OutboxEventMap {
   /** Once per stored task, after COMMIT was proven. */
   created: CreatedEvent;
+  /** The broker acknowledged it, and it has left the outbox. */
+  sent: TaskEvent;
+  /** It will be tried again. */
+  failed: FailedEvent;
+  /** The broker was away; it waits, and loses no retry. */
+  deferred: UnsentEvent;
+  deadLettered: DeadLetteredEvent;
 }
 
 export type OutboxEventName = keyof OutboxEventMap;
 export type OutboxListener<E extends OutboxEventName> = (event: OutboxEventMap[E]) => unknown;
 
-const EVENT_NAMES: readonly OutboxEventName[] = ['created'];
+const EVENT_NAMES: readonly OutboxEventName[] = ['created', 'sent', 'failed', 'deferred', 'deadLettered'];
 
 /**
  * Events that cannot hurt: a listener that throws or rejects is logged as `celery_outbox_signal_error`, and
