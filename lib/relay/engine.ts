@@ -1,0 +1,63 @@
+import { BackendOutage } from '../broker/broker-error';
+import { Publisher } from '../broker/publisher';
+import type { Database } from '../store/relay/statement';
+import type { OutboxEvents } from '../telemetry/events';
+import { Breaker } from './breaker';
+import { Pass } from './pass';
+import { publishRows } from './publish-rows';
+import type { RelaySettings } from './relay-options';
+import { createRelayStore } from './relay-store';
+import { Report } from './report';
+import { Retries } from './retry-policy';
+
+export interface PassOrders {
+  /** Which partitions may be worked on now. */
+  readonly partitions: () => readonly number[];
+  readonly isStopping: () => boolean;
+  readonly onProgress: () => void;
+}
+
+/** What all passes of a relay share: the broker, its breaker, and the way to the table. */
+export class Engine {
+  readonly breaker: Breaker;
+  readonly #settings: RelaySettings;
+  readonly #publisher: Publisher;
+  readonly #createPass: (orders: PassOrders) => Pass;
+
+  constructor(settings: RelaySettings, database: Database, events: OutboxEvents) {
+    const { names, celery, logger } = settings;
+    const report = new Report(events, logger);
+    const store = createRelayStore(database, names, {
+      leaseMs: settings.leaseMs,
+      outageCooldownMs: settings.outageCooldownMs,
+      deadLettersBlock: settings.onDeadLetter === 'block',
+      archives: settings.cleanUpAfter !== 'immediately',
+    });
+    this.#settings = settings;
+    this.#publisher = new Publisher(celery, logger);
+    this.breaker = new Breaker(settings.outageCooldownMs);
+    const parts = {
+      store,
+      report,
+      logger,
+      publish: publishRows(this.#publisher, report),
+      breaker: this.breaker,
+      retries: new Retries(settings, settings.retryPolicy, logger),
+      isBrokerOutage: (error: Error): boolean => !(error instanceof BackendOutage),
+    };
+    this.#createPass = (orders) => new Pass(this.#passSettings, { ...parts, ...orders });
+  }
+
+  createPass(orders: PassOrders): Pass {
+    return this.#createPass(orders);
+  }
+
+  async close(): Promise<void> {
+    await this.#publisher.close();
+  }
+
+  get #passSettings(): ConstructorParameters<typeof Pass>[0] {
+    const { batchSize, batchesInFlight, leaseMs, partitions } = this.#settings;
+    return { batchSize, batchesInFlight, leaseMs, partitionCount: partitions };
+  }
+}
