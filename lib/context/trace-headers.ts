@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { initialisedSentry, openTelemetry } from './tracing-libraries';
 
 export type TraceHeaders = Readonly<Record<string, string>>;
 
@@ -37,34 +38,15 @@ function attempt(source: () => TraceHeaders, onError: (error: unknown) => void):
   }
 }
 
-// Both libraries announce themselves on globalThis, across copies and module systems. Asking there first
-// means that neither is ever loaded by us into a process that does not use it.
 function openTelemetryHeaders(): TraceHeaders {
-  if (!(Symbol.for('opentelemetry.js.api.1') in globalThis)) return {};
-  const api = loadOnce('@opentelemetry/api') as typeof import('@opentelemetry/api') | undefined;
+  const api = openTelemetry();
   const carrier: Record<string, string> = {};
   api?.propagation.inject(api.context.active(), carrier);
   return carrier;
 }
 
 function sentryHeaders(): TraceHeaders {
-  if (!('__SENTRY__' in globalThis)) return {};
-  const sentry = loadOnce('@sentry/node') as typeof import('@sentry/node') | undefined;
-  return sentry?.isInitialized() === true ? { ...sentry.getTraceData() } : {};
-}
-
-const unloadable = new Set<string>();
-
-// A package that cannot be loaded from here (another copy runs) is reported once, not with every task.
-function loadOnce(name: string): unknown {
-  if (unloadable.has(name)) return undefined;
-  try {
-    // eslint-disable-next-line @typescript-eslint/no-require-imports -- an optional peer, loaded only where it runs
-    return require(name);
-  } catch (error) {
-    unloadable.add(name);
-    throw error;
-  }
+  return { ...initialisedSentry()?.getTraceData() };
 }
 
 function mergeTraces(first: TraceHeaders, second: TraceHeaders): TraceHeaders {
