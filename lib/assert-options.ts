@@ -4,6 +4,8 @@ import { CeleryOutboxError } from './errors';
 export interface Rule {
   readonly expected: string;
   readonly check: (value: unknown) => boolean;
+  /** What a wrong value is, where that says more than the value may show; undefined where it does not. */
+  readonly describe?: (value: unknown) => string | undefined;
 }
 export type Rules = Readonly<Record<string, Rule>>;
 
@@ -34,7 +36,9 @@ export function assertOptions(owner: string, rules: Rules, options: unknown): vo
         `${owner} has no option ${JSON.stringify(name)}, only: ${Object.keys(rules).join(', ')}`,
       );
     }
-    if (value !== undefined && !rule.check(value)) throw invalid(`${owner}: ${name}`, rule.expected, value);
+    if (value !== undefined && !rule.check(value)) {
+      throw invalid(`${owner}: ${name}`, rule.expected, value, rule.describe?.(value));
+    }
   }
 }
 
@@ -67,10 +71,10 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function invalid(what: string, expected: string, got: unknown): CeleryOutboxError {
+function invalid(what: string, expected: string, got: unknown, shown = show(got)): CeleryOutboxError {
   return new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_INVALID_OPTION',
-    `${what} must be ${expected}, got ${show(got)}`,
+    `${what} must be ${expected}, got ${shown}`,
   );
 }
 

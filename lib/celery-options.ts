@@ -68,21 +68,26 @@ const MAX_PRIORITY = 255;
 
 const url: Rule = {
   expected:
-    'a URL that begins with amqp://, amqps://, redis:// or rediss://; heartbeat, frameMax and channelMax whole numbers',
+    'a URL that begins with amqp://, amqps://, redis:// or rediss://; user, password and path percent-encoded (% as ' +
+    '%25); heartbeat, frameMax and channelMax whole numbers',
   check: (value) =>
-    typeof value === 'string' &&
-    /^(amqps?|rediss?):\/\//.test(value) &&
-    URL.canParse(value) &&
+    isUrl(value) &&
+    malformedPart(value) === undefined &&
     ['heartbeat', 'frameMax', 'channelMax'].every((name) =>
       /^\d*$/.test(new URL(value).searchParams.get(name) ?? ''),
     ),
+  describe: (value) => {
+    const part = isUrl(value) ? malformedPart(value) : undefined;
+    return part && `one whose ${part} has a % that begins no percent-encoded UTF-8`;
+  },
 };
 const byName = (what: string): Rule => ({ expected: `an object of ${what} by name`, check: isRecord });
 
 /** @internal */
 export const CELERY_RULES: Rules = {
   broker: {
-    expected: `${url.expected}, or a function that makes a broker`,
+    ...url,
+    expected: `${url.expected}; or a function that makes a broker`,
     check: (value) => isFunction(value) || url.check(value),
   },
   backend: url,
@@ -169,6 +174,26 @@ export function parseCeleryOptions(celery: CeleryOptions): CelerySettings {
     sendTimeoutMs: celery.sendTimeoutMs ?? 10_000,
     nestHeaders: celery.nestHeaders ?? true,
   });
+}
+
+function isUrl(value: unknown): value is string {
+  return typeof value === 'string' && /^(amqps?|rediss?):\/\//.test(value) && URL.canParse(value);
+}
+
+/** Only its name: even the path may hold part of a password, of which a slash was not encoded. */
+function malformedPart(value: string): string | undefined {
+  const { username, password, pathname } = new URL(value);
+  const parts = { user: username, password, path: pathname };
+  return Object.entries(parts).find(([, part]) => !isDecodable(part))?.[0];
+}
+
+function isDecodable(part: string): boolean {
+  try {
+    decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isSteps(steps: readonly unknown[]): boolean {

@@ -183,6 +183,40 @@ describe('options of celery', () => {
     }
   });
 
+  const malformed: [url: string, part: string][] = [
+    [`amqp://u:${SECRET}%@h/v`, 'password'],
+    [`amqp://u:${SECRET}%zz@h/v`, 'password'],
+    [`amqp://u:pa%ss${SECRET}@h`, 'password'],
+    [`rediss://:${SECRET}%2@h/1`, 'password'],
+    [`redis://:%ff${SECRET}@h`, 'password'],
+    [`amqps://us%er:${SECRET}@h`, 'user'],
+    [`redis://%c3:${SECRET}@h`, 'user'],
+    [`amqp://u:${SECRET}@h/v%`, 'path'],
+    [`redis://u:${SECRET}@h/%g1`, 'path'],
+    // A slash in the password that was not encoded.
+    [`amqp://u:1/${SECRET}%@h`, 'path'],
+  ];
+  for (const option of ['broker', 'backend']) {
+    it(`refuse a ${option} with a malformed percent escape, say where it is, and show no password`, () => {
+      for (const [url, part] of malformed) {
+        expect(invalid({ [option]: url }), url)
+          .to.match(new RegExp(`^celery: ${option} must be a URL .*user, password and path percent-encoded`))
+          .and.match(new RegExp(`, got one whose ${part} has a % that begins no percent-encoded UTF-8$`))
+          .and.not.include(SECRET);
+      }
+    });
+
+    it(`take a ${option} with escapes of any kind`, () => {
+      for (const url of [
+        'amqp://us%40er:p%25%2F%3a@h/%2Fv%C3%A9',
+        'redis://:%F0%9F%98%80@h/1',
+        'amqp://u:pä@h',
+      ]) {
+        expect(parse({ [option]: url })).to.have.property(option, url);
+      }
+    });
+  }
+
   it('never show a password', () => {
     for (const broker of [`http://u:${SECRET}@h`, `u:${SECRET}@h`, `amqp://u:${SECRET}@h:port`]) {
       for (const option of ['broker', 'backend']) {

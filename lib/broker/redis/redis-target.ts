@@ -40,8 +40,8 @@ export function redisTarget(
   return {
     name: sentinels ? `Redis master ${String(rest.name)}` : `Redis at ${host}:${port}`,
     login: {
-      username: decode(parsed.username) || username,
-      password: decode(parsed.password) || password,
+      username: decodeURIComponent(parsed.username) || username,
+      password: decodeURIComponent(parsed.password) || password,
       db: path === '' ? db : /^\d+$/.test(path) ? Number(path) : NaN,
       connectionName,
     },
@@ -91,12 +91,4 @@ function tlsOptions(
     ...(certReqs !== null && /^(CERT_)?(NONE|OPTIONAL)$/i.test(certReqs) && { rejectUnauthorized: false }),
     ...tls,
   };
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

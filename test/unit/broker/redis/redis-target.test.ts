@@ -23,10 +23,10 @@ describe('redisTarget', () => {
     });
   });
 
-  it('reads IPv6 addresses, passwords without user, and ones that are not encoded well', () => {
+  it('reads IPv6 addresses, passwords without user, and a percent sign', () => {
     expect(target('redis://[::1]:6379').driver).to.include({ host: '::1' });
     expect(target('redis://:secret@h').login).to.include({ username: undefined, password: 'secret' });
-    expect(target('redis://:100%@h').login).to.include({ password: '100%' });
+    expect(target('redis://:100%25@h').login).to.include({ password: '100%' });
   });
 
   it('has no database that is not a number', () => {
