@@ -27,7 +27,7 @@ export type { OutboxCelery } from './outbox/outbox-celery';
 export type { OutboxTask } from './outbox/outbox-task';
 export type { ApplyOptions, SendOptions, TaskCall } from './outbox/send-options';
 export type { OutboxResult } from './broker/result-backend';
-export { BrokerOutage, MessageFault } from './broker/broker-error';
+export { BackendOutage, BrokerOutage, MessageFault } from './broker/broker-error';
 export type { Broker, PublishOutcome } from './broker/port';
 export type { CeleryMessage, MessageProperties, Route } from './message/celery-message';
 export { signature, type Signature } from './message/signature';

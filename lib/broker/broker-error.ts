@@ -20,6 +20,23 @@ export class BrokerOutage extends CeleryOutboxError {
   }
 }
 
+/**
+ * The result backend cannot be asked or told anything now, or does not let us in. It says nothing of the broker: what
+ * needs no result backend still goes there.
+ */
+export class BackendOutage extends CeleryOutboxError {
+  /** @internal */
+  static override readonly brand: symbol = Symbol.for('express-celery-outbox.backend-outage');
+
+  constructor(message: string, cause?: unknown) {
+    super('ERR_CELERY_OUTBOX_BACKEND_OUTAGE', message, {
+      ...(cause !== undefined && { cause }),
+      statusCode: 503,
+    });
+    Object.defineProperty(this, BackendOutage.brand, { value: true });
+  }
+}
+
 /** The broker is there and will not take this one message: unroutable, refused, or not one that it can carry. */
 export class MessageFault extends CeleryOutboxError {
   /** @internal */

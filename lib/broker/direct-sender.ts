@@ -3,8 +3,7 @@ import { CeleryOutboxError } from '../errors';
 import type { CeleryMessage } from '../message/celery-message';
 import type { StoredTask } from '../message/stored-task';
 import type { Logger } from '../telemetry/logger';
-import type { PublishOutcome } from './port';
-import { Publisher } from './publisher';
+import { Publisher, type TaskOutcome } from './publisher';
 
 /** Sends tasks of `excludeTasks`: at once and acknowledged, but outside any transaction and without a retry. */
 export class DirectSender {
@@ -54,7 +53,7 @@ export class DirectSender {
   }
 }
 
-function assertPublished(outcomes: readonly PublishOutcome[], taskNames: readonly string[]): void {
+function assertPublished(outcomes: readonly TaskOutcome[], taskNames: readonly string[]): void {
   const index = outcomes.findIndex((outcome) => outcome.status !== 'published');
   const failed = outcomes[index];
   if (failed === undefined || failed.status === 'published') return;
@@ -63,7 +62,7 @@ function assertPublished(outcomes: readonly PublishOutcome[], taskNames: readonl
     sent === 0 ? '' : ` (${String(sent)} of ${String(outcomes.length)} tasks of this call were sent)`;
   throw new CeleryOutboxError(
     'ERR_CELERY_OUTBOX_DIRECT_SEND_FAILED',
-    `The broker did not take ${String(taskNames[index])}, which is sent directly${others}: ${failed.error.message}`,
+    `${String(taskNames[index])}, which is sent directly, was not taken${others}: ${failed.error.message}`,
     { cause: failed.error, statusCode: 503 },
   );
 }

@@ -3,11 +3,17 @@ import type { CeleryMessage } from '../message/celery-message';
 import { encodeMessage, type MessageSettings } from '../message/encode-message';
 import type { StoredTask } from '../message/stored-task';
 import { logEvent, type Logger } from '../telemetry/logger';
-import { BrokerOutage, MessageFault } from './broker-error';
+import { type BackendOutage, BrokerOutage, MessageFault } from './broker-error';
 import { createBroker } from './create-broker';
 import { nodeName } from './node-name';
 import type { Broker, PublishOutcome } from './port';
 import { ChordSizes } from './redis/chord-sizes';
+
+/**
+ * What became of a task: the outcome of its message; or an outage of the result backend, which has to know of a chord
+ * before its parts are published, so that they were not.
+ */
+export type TaskOutcome = PublishOutcome | { readonly status: 'outage'; readonly error: BackendOutage };
 
 /** Hands stored tasks to Celery: encodes them, tells the result backend of chords, and publishes. */
 export class Publisher {
@@ -40,8 +46,8 @@ export class Publisher {
   }
 
   /** As {@link Broker.publish}. A task that cannot be made into a message, and a chord without its counter, fail alone. */
-  async publish(tasks: readonly StoredTask[]): Promise<PublishOutcome[]> {
-    const outcomes = new Array<PublishOutcome>(tasks.length);
+  async publish(tasks: readonly StoredTask[]): Promise<TaskOutcome[]> {
+    const outcomes = new Array<TaskOutcome>(tasks.length);
     const plain: Ready[] = [];
     const parts: Ready[] = [];
     const now = Date.now();
@@ -62,7 +68,7 @@ export class Publisher {
     await Promise.all([this.#broker.close(), this.#chordSizes.close()]);
   }
 
-  async #sendParts(parts: readonly Ready[], outcomes: PublishOutcome[]): Promise<void> {
+  async #sendParts(parts: readonly Ready[], outcomes: TaskOutcome[]): Promise<void> {
     if (parts.length === 0) return;
     const sizes = new Map(parts.flatMap(({ message }) => Object.entries(message.chordSizes)));
     const error = await this.#chordSizes.write(sizes);
@@ -70,12 +76,12 @@ export class Publisher {
       await this.#send(parts, outcomes);
       return;
     }
-    const outcome: PublishOutcome =
+    const outcome: TaskOutcome =
       error instanceof MessageFault ? { status: 'fault', error } : { status: 'outage', error };
     for (const { index } of parts) outcomes[index] = outcome;
   }
 
-  async #send(ready: readonly Ready[], outcomes: PublishOutcome[]): Promise<void> {
+  async #send(ready: readonly Ready[], outcomes: TaskOutcome[]): Promise<void> {
     if (ready.length === 0) return;
     const results = await this.publishMessages(ready.map(({ message }) => message));
     for (const [at, { index }] of ready.entries()) outcomes[index] = results[at] ?? NO_OUTCOME;

@@ -1,6 +1,7 @@
 import { settledWithin, within } from '../deadline';
 import { CeleryOutboxError } from '../errors';
 import { logEvent, type Logger } from '../telemetry/logger';
+import { BackendOutage } from './broker-error';
 import { type CeleryConnection, connectBackend } from './celery-connection';
 import { AsyncResult, type CeleryBackend } from './celery-node';
 
@@ -61,7 +62,7 @@ export class ResultBackend implements CeleryBackend {
   /**
    * What the backend has of a task; null if nothing yet. For those who wait for an answer now.
    *
-   * @throws ERR_CELERY_OUTBOX_BACKEND_OUTAGE
+   * @throws BackendOutage
    */
   async ask(taskId: string): Promise<TaskMeta | null> {
     const connection = this.#connect();
@@ -72,11 +73,7 @@ export class ResultBackend implements CeleryBackend {
         return new Error(`no answer within ${String(ANSWER_TIMEOUT_MS)} ms`);
       });
     } catch (error) {
-      throw new CeleryOutboxError(
-        'ERR_CELERY_OUTBOX_BACKEND_OUTAGE',
-        `The result backend did not answer: ${(error as Error).message}`,
-        { cause: error, statusCode: 503 },
-      );
+      throw new BackendOutage(`The result backend did not answer: ${(error as Error).message}`, error);
     }
   }
 

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import sinon from 'sinon';
 import {
   type Broker,
+  BackendOutage,
   BrokerOutage,
   createOutbox,
   MessageFault,
@@ -279,6 +280,12 @@ describe('tasks of excludeTasks', () => {
       const outcomes = await publisher.publish([row('{}'), row('{"chord_size":{"g":1}}'), row('{"x":1}')]);
       const failure = given.backend === undefined ? 'fault' : 'outage';
       expect(outcomes.map(({ status }) => status)).to.deep.equal(['published', failure, 'fault']);
+      if (failure === 'outage') {
+        expect(outcomes[1])
+          .to.have.property('error')
+          .that.is.instanceOf(BackendOutage)
+          .and.is.not.instanceOf(BrokerOutage);
+      }
       await publisher.close();
     }
   });

@@ -1,15 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import type Redis from 'ioredis';
+import { BackendOutage, BrokerOutage } from '../../lib/broker/broker-error';
 import { ChordSizes } from '../../lib/broker/redis/chord-sizes';
 import { type CeleryOptions, parseCeleryOptions } from '../../lib/celery-options';
+import { startServices } from '../../services';
 import { closedPort } from '../support/closed-port';
+import { eventually } from '../support/eventually';
 import { openSockets } from '../support/open-sockets';
 import { createAdmin } from '../support/redis-broker';
 import { service } from '../support/services';
 import { createSilentServer } from '../support/silent-server';
 
-const OUTAGE = 'ERR_CELERY_OUTBOX_BROKER_OUTAGE';
+const OUTAGE = 'ERR_CELERY_OUTBOX_BACKEND_OUTAGE';
 
 describe('sizes of chords', () => {
   let url: string;
@@ -77,8 +80,12 @@ describe('sizes of chords', () => {
 
   it('are an outage while the backend is away', async () => {
     const { sizes, errors } = open({ backend: `redis://127.0.0.1:${String(await closedPort())}` });
-    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+    const error = await sizes.write(new Map([['g', 1]]));
+    expect(error).to.be.instanceOf(BackendOutage).and.not.instanceOf(BrokerOutage);
+    expect(error).to.include({ code: OUTAGE, status: 503 });
+    expect(error?.message).to.match(/^The result backend .*ECONNREFUSED/);
     expect(errors).to.have.length(1);
+    expect(errors[0], 'nor is it reported as one').to.be.instanceOf(BackendOutage);
   });
 
   it('are an outage in time when the backend never answers', async () => {
@@ -89,6 +96,29 @@ describe('sizes of chords', () => {
     await sizes.close();
     expect(openSockets(backend)).to.equal(0);
     await silent.close();
+  });
+
+  it('are an outage when the backend can take nothing, and when the connection is lost', async () => {
+    // Not the shared server: it is reconfigured here.
+    const services = await startServices(['redis']);
+    const own = createAdmin(services.redis.url);
+    try {
+      const { sizes, errors } = open({ backend: services.redis.url });
+      expect(await sizes.write(new Map([['g', 1]]))).to.equal(null);
+      await own.config('SET', 'min-replicas-to-write', 1);
+      const error = await sizes.write(new Map([['g', 1]]));
+      expect(error).to.be.instanceOf(BackendOutage).and.have.property('message').that.includes('NOREPLICAS');
+      expect(errors).to.deep.equal([]);
+      await own.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await eventually(() => {
+        expect(errors).to.have.length(1);
+      });
+      expect(errors[0]).to.be.instanceOf(BackendOutage);
+      await sizes.close();
+    } finally {
+      own.disconnect();
+      await services.close();
+    }
   });
 
   it('are a fault when the backend refuses one', async () => {
@@ -118,7 +148,8 @@ describe('sizes of chords', () => {
     const brokerOptions = { password: 'a password that the server does not ask for' };
     const same = open({ broker: url, backend: `${url}/5`, brokerOptions });
     const error = await same.sizes.write(new Map([['g', 2]]));
-    expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_BROKER_ACCESS');
+    expect(error).to.have.property('code', OUTAGE);
+    expect(error).to.have.nested.property('cause.code', 'ERR_CELERY_OUTBOX_BROKER_ACCESS');
     const other = open({ broker: 'redis://other.invalid', backend: `${url}/5`, brokerOptions });
     expect(await other.sizes.write(new Map([['g', 2]]))).to.equal(null);
   });

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { BackendOutage, BrokerOutage, MessageFault } from '../../lib/broker/broker-error';
 import { CeleryOutboxError, ERROR_CODES } from '../../lib/errors';
 
 describe('CeleryOutboxError', () => {
@@ -17,6 +18,19 @@ describe('CeleryOutboxError', () => {
     expect(fromAnotherCopy).to.be.instanceOf(CeleryOutboxError);
     for (const other of [new Error('x'), null, undefined, 'x', {}]) {
       expect(other instanceof CeleryOutboxError).to.equal(false);
+    }
+  });
+
+  it('tells outages of the broker, outages of the result backend and faults of messages apart', () => {
+    const errors = [
+      new BrokerOutage('x'),
+      new BackendOutage('x'),
+      new MessageFault('ERR_CELERY_OUTBOX_UNROUTABLE', 'x'),
+    ];
+    const kinds = [BrokerOutage, BackendOutage, MessageFault];
+    for (const [index, error] of errors.entries()) {
+      expect(error).to.be.instanceOf(CeleryOutboxError);
+      expect(kinds.map((kind) => error instanceof kind)).to.deep.equal(kinds.map((_, at) => at === index));
     }
   });
 

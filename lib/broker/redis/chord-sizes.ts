@@ -1,6 +1,7 @@
 import type { CelerySettings } from '../../celery-options';
-import { type BrokerOutage, MessageFault } from '../broker-error';
+import { BackendOutage, MessageFault } from '../broker-error';
 import type { Reconnector } from '../reconnector';
+import { reasonOf } from './failure';
 import { type RedisConnection, redisConnections } from './redis-connection';
 import { redisTarget } from './redis-target';
 
@@ -22,7 +23,9 @@ export class ChordSizes {
     if (backend === undefined || !/^rediss?:/.test(backend)) return;
     const { db: _, ...shared } = brokerOptions;
     const target = redisTarget(backend, isSameServer(backend, broker) ? shared : {}, connectTimeoutMs);
-    this.#connections = redisConnections(target, settings, onConnectionError);
+    this.#connections = redisConnections(target, settings, (error) => {
+      onConnectionError(asBackendOutage(error));
+    });
   }
 
   /**
@@ -31,7 +34,7 @@ export class ChordSizes {
    * @param sizes - by group id
    * @returns null when all are written
    */
-  async write(sizes: ReadonlyMap<string, number>): Promise<BrokerOutage | MessageFault | null> {
+  async write(sizes: ReadonlyMap<string, number>): Promise<BackendOutage | MessageFault | null> {
     if (sizes.size === 0) return null;
     if (this.#connections === undefined) {
       return new MessageFault(
@@ -47,18 +50,24 @@ export class ChordSizes {
           ),
         );
         for (const answer of await Promise.all(answers)) {
-          if (answer.status !== 'answered') return answer.error;
+          if (answer.status === 'fault') return answer.error;
+          if (answer.status === 'outage') return asBackendOutage(answer.error);
         }
         return null;
       });
     } catch (error) {
-      return error as BrokerOutage;
+      return asBackendOutage(error);
     }
   }
 
   async close(): Promise<void> {
     await this.#connections?.close();
   }
+}
+
+/** What is an outage of Redis to its connection is none of the broker. */
+function asBackendOutage(error: unknown): BackendOutage {
+  return new BackendOutage(`The result backend cannot be told of a chord: ${reasonOf(error)}`, error);
 }
 
 function isSameServer(one: string, other: string): boolean {
