@@ -8,7 +8,7 @@ const ROOMS = {
   message: ['errors.ts'],
   context: [],
   telemetry: ['errors.ts', 'context'],
-  store: ['errors.ts', 'deadline.ts', 'assert-options.ts', 'message'],
+  store: ['errors.ts', 'deadline.ts', 'assert-options.ts', 'message', 'telemetry'],
   broker: ['errors.ts', 'deadline.ts', 'celery-options.ts', 'message', 'telemetry'],
   outbox: [
     'errors.ts',

@@ -8,6 +8,7 @@ import type { OutboxHome } from './outbox/home';
 import { Ledgers } from './outbox/ledgers';
 import { OutboxCelery } from './outbox/outbox-celery';
 import { runTransaction } from './outbox/run-transaction';
+import { Notifier } from './store/notifier';
 import { OutboxEvents } from './telemetry/events';
 
 export interface Outbox {
@@ -21,7 +22,7 @@ export interface Outbox {
    * savepoint of that. Sends through `celery` inside join it.
    */
   transaction<T>(fn: (trx: Knex.Transaction) => Promise<T>): Promise<T>;
-  /** Ends the connections that the outbox opened. The Knex instance is yours to destroy. */
+  /** Sends a wake-up that is due and ends the outbox's own connections. The Knex instance is yours to destroy. */
   close(): Promise<void>;
 }
 
@@ -34,9 +35,11 @@ export function createOutbox(options: OutboxOptions): Outbox {
   const settings = parseOutboxOptions(options);
   const { logger, celery: at } = settings;
   const events = new OutboxEvents(logger);
+  const notifier = settings.notify ? new Notifier(settings) : undefined;
   const home: OutboxHome = {
     settings,
     ledgers: new Ledgers((tasks) => {
+      if (tasks.length > 0) notifier?.stored();
       for (const task of tasks) events.emit('created', task);
     }),
     ambient: new AsyncLocalStorage(),
@@ -53,7 +56,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
     transaction: (fn) => runTransaction(home, fn),
     async close() {
       home.isClosed = true;
-      await Promise.all([home.results.close(), home.direct?.close()]);
+      await Promise.all([home.results.close(), home.direct?.close(), notifier?.close()]);
     },
   };
 }

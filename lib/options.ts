@@ -35,6 +35,8 @@ export interface OutboxOptions extends TableOptions {
   trace?: false | TraceSource;
   /** @defaultValue winston, JSON lines on standard output */
   logger?: Logger;
+  /** Wake the relay after commits, over a connection of its own; without it, it only polls. @defaultValue true */
+  notify?: boolean;
   /** Largest args + kwargs + options of one task, as JSON in UTF-8. @defaultValue 1048576 */
   maxPayloadBytes?: number;
   /** How long an idempotency key is remembered. @defaultValue 86400000 (a day) */
@@ -52,6 +54,7 @@ export interface OutboxSettings {
   readonly logContextKeys: ReadonlySet<string> | undefined;
   readonly trace: false | TraceSource | undefined;
   readonly logger: Logger;
+  readonly notify: boolean;
   readonly maxPayloadBytes: number;
   readonly idempotencyWindowMs: number;
   readonly commitTimeoutMs: number;
@@ -100,6 +103,7 @@ export const OUTBOX_RULES: Rules = {
     check: (value) =>
       isRecord(value) && ['debug', 'info', 'warn', 'error'].every((level) => isFunction(value[level])),
   },
+  notify: { expected: 'a boolean', check: (value) => typeof value === 'boolean' },
   maxPayloadBytes: {
     expected: 'a whole number of bytes above 0',
     check: (value) => isPositive(value, Number.MAX_SAFE_INTEGER),
@@ -141,6 +145,7 @@ export function parseOutboxOptions(options: OutboxOptions): OutboxSettings {
     logContextKeys: options.logContext && new Set(options.logContext.keys),
     trace: options.trace,
     logger: options.logger ?? createDefaultLogger(),
+    notify: options.notify ?? true,
     maxPayloadBytes: options.maxPayloadBytes ?? 1_048_576,
     idempotencyWindowMs: options.idempotencyWindowMs ?? 86_400_000,
     commitTimeoutMs: options.commitTimeoutMs ?? 10_000,

@@ -41,6 +41,7 @@ describe('options', () => {
         redact: undefined,
         logContextKeys: undefined,
         trace: undefined,
+        notify: true,
         maxPayloadBytes: 1_048_576,
         idempotencyWindowMs: 86_400_000,
         commitTimeoutMs: 10_000,
@@ -79,13 +80,19 @@ describe('options', () => {
         redact: () => ({ args: [], kwargs: {} }),
         logContext: { keys: [] },
         trace: false,
+        notify: false,
         maxPayloadBytes: 1,
         idempotencyWindowMs: Number.MAX_SAFE_INTEGER,
         commitTimeoutMs: 2 ** 31 - 1,
         tableName: 'tasks',
         schema: 'jobs',
       };
-      expect(outbox(given)).to.deep.include({ strict: true, trace: false, maxPayloadBytes: 1 });
+      expect(outbox(given)).to.deep.include({
+        strict: true,
+        trace: false,
+        notify: false,
+        maxPayloadBytes: 1,
+      });
       outbox(Object.fromEntries(Object.keys(given).map((name) => [name, undefined])));
     });
 
@@ -102,6 +109,7 @@ describe('options', () => {
       ],
       ['trace', [true, {}, 'x'], 'false or a function'],
       ['logger', [{}, 'winston', { debug() {}, info() {}, warn() {} }], 'debug, info, warn and error'],
+      ['notify', ['false', 0, null], 'a boolean'],
       ['maxPayloadBytes', [0, -1, 1.5, NaN, Infinity, '1'], 'a whole number of bytes above 0'],
       ['idempotencyWindowMs', [0, 1.5, '1', Infinity], 'a whole number of milliseconds above 0'],
       ['commitTimeoutMs', [0, 2 ** 31, '1'], 'from 1 to 2147483647'],
