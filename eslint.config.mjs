@@ -25,12 +25,14 @@ const ROOMS = {
     'deadline.ts',
     'assert-options.ts',
     'celery-options.ts',
+    'options.ts',
     'message',
     'context',
     'telemetry',
     'store',
     'broker',
   ],
+  cli: ['errors.ts', 'telemetry', 'relay'],
   testing: ['errors.ts', 'deadline.ts', 'message', 'broker'],
   http: ['errors.ts', 'assert-options.ts', 'options.ts', 'message', 'context', 'telemetry', 'outbox'],
 };
@@ -91,6 +93,7 @@ export default tseslint.config(
   },
   {
     files: ['lib/**/*.ts'],
+    ignores: ['lib/cli/**'],
     rules: {
       'no-restricted-globals': [
         'error',

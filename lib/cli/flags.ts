@@ -53,7 +53,7 @@ export function readFlags<F extends Flags>(
   return Object.fromEntries(values) as FlagValues<F>;
 }
 
-function parse(flags: Flags, args: readonly string[]): Record<string, unknown> {
+function parse(flags: Flags, args: readonly string[]): Record<string, string | boolean | undefined> {
   const options = Object.fromEntries(
     Object.entries(flags).map(([name, flag]) => [
       name,
@@ -62,7 +62,7 @@ function parse(flags: Flags, args: readonly string[]): Record<string, unknown> {
   );
   try {
     const config: ParseArgsConfig = { args: [...args], options, strict: true, allowPositionals: false };
-    return parseArgs(config).values;
+    return parseArgs(config).values as Record<string, string | boolean | undefined>;
   } catch (error) {
     throw new UsageError((error as Error).message);
   }

@@ -117,7 +117,7 @@ async function load(file: string): Promise<Partial<RelayOptions>> {
   try {
     const module_ = (await import(pathToFileURL(resolve(file)).href)) as { default?: unknown };
     const options = module_.default;
-    if (typeof options === 'object' && options !== null) return options as Partial<RelayOptions>;
+    if (typeof options === 'object' && options !== null) return options;
   } catch (error) {
     if (error instanceof CeleryOutboxError) throw error;
     throw new UsageError(`--config ${file} cannot be loaded: ${String(error)}`);

@@ -1,5 +1,4 @@
 import type { Knex } from 'knex';
-import type { RedisOptions } from 'ioredis';
 import {
   assertOptions,
   isFunction,
@@ -15,6 +14,7 @@ import { type CeleryOptions, type CelerySettings, parseCeleryOptions } from '../
 import { OUTBOX_RULES } from '../options';
 import { type TableNames, tableNames, type TableOptions } from '../store/table-names';
 import { createDefaultLogger, type Logger } from '../telemetry/logger';
+import type { LeadershipOptions } from './leadership/leadership';
 import type { RetryPolicy } from './retry-policy';
 
 export interface RelayOptions extends TableOptions {
@@ -23,7 +23,7 @@ export interface RelayOptions extends TableOptions {
   /** Where Celery is. */
   celery: CeleryOptions;
   /** Redis for the Bull schedule and the leader lock: a URL or ioredis's options. Without it a local timer is used. */
-  redis?: string | RedisOptions;
+  redis?: LeadershipOptions['redis'];
   /** What Bull's queue is called, and keys of the lock begin with. @defaultValue `celery-outbox` */
   name?: string;
   /** @defaultValue winston, JSON lines on standard output */
@@ -70,7 +70,7 @@ export interface RelaySettings extends Readonly<
   Required<Omit<RelayOptions, 'celery' | 'redis' | 'retryPolicy' | 'livenessFile' | keyof TableOptions>>
 > {
   readonly celery: CelerySettings;
-  readonly redis: string | RedisOptions | undefined;
+  readonly redis: LeadershipOptions['redis'] | undefined;
   readonly retryPolicy: RelayOptions['retryPolicy'];
   readonly livenessFile: string | undefined;
   readonly names: TableNames;

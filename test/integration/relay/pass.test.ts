@@ -50,7 +50,7 @@ describe('a pass', () => {
     expect(bundle.broker.acknowledged).to.deep.equal(others);
     expect(await relay.runOnce()).to.include({ failed: 1, deadLettered: 1 });
     expect(await bundle.db.rows()).to.deep.equal([]);
-    const [letter] = await bundle.db.knex('celery_outbox_dead_letter');
+    const [letter] = await bundle.db.knex<Record<string, unknown>>('celery_outbox_dead_letter');
     expect(letter).to.include({
       task_id: bad,
       retries: 3,
@@ -146,7 +146,7 @@ describe('a pass', () => {
     const [behind] = await insertTasks(bundle.db.knex, 1, { ordering_key: 'k' });
     expect(await bundle.relay({ maxRetries: 3 }).runOnce()).to.include({ deadLettered: 1, published: 1 });
     expect(bundle.broker.acknowledged).to.deep.equal([behind]);
-    const [letter] = await bundle.db.knex('celery_outbox_dead_letter');
+    const [letter] = await bundle.db.knex<Record<string, unknown>>('celery_outbox_dead_letter');
     expect(letter).to.include({ task_id: worn, failure_reason: 'max_retries_exceeded', retries: 4 });
   });
 

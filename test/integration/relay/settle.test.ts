@@ -86,7 +86,7 @@ describe('settling claimed rows', () => {
     const { token, ids } = await claim(2);
     await settle.deferRows(database, names, token, [{ id: ids[0]!, error: 'away' }], 30_000);
     await settle.releaseRows(database, names, { token, ids: [ids[1]!] });
-    const [deferred, released] = await db.knex('celery_outbox').orderBy('id');
+    const [deferred, released] = await db.knex<Record<string, unknown>>('celery_outbox').orderBy('id');
     expect(deferred).to.include({ retries: 0, last_error: 'away', claimed_by: null });
     expect(released).to.include({ retries: 0, last_error: null, claimed_by: null, claimed_until: null });
     const [later, now] = await waitMs();
@@ -99,7 +99,9 @@ describe('settling claimed rows', () => {
     const stored = await db.rows();
     const dead = { id: ids[0]!, reason: 'ERR_X', error: 'no such queue', retries: 6 };
     expect(await settle.buryRows(database, names, token, [dead])).to.deep.equal(new Set(ids));
-    const [letter] = await db.knex('celery_outbox_dead_letter').select('*', db.knex.raw('args::text'));
+    const [letter] = await db
+      .knex<Record<string, unknown>>('celery_outbox_dead_letter')
+      .select<Record<string, unknown>[]>('*', db.knex.raw('args::text'));
     expect(letter).to.include({
       id: ids[0],
       task_id: rows[0]!.taskId,
