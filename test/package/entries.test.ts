@@ -54,6 +54,23 @@ describe('the built package', () => {
     ]);
   });
 
+  it('has the relay in an entry of its own, which opens nothing by itself', () => {
+    const { resources, names } = load('express-celery-outbox/relay');
+    expect(resources).to.deep.equal([]);
+    expect(names).to.have.members(['createRelay', 'CeleryOutboxError', 'ERROR_CODES']);
+  });
+
+  it('has a command, which says what it can do', () => {
+    const command = resolve(ROOT, 'dist/cli/main.js');
+    const help = execFileSync(process.execPath, [command, 'relay', '--help'], {
+      encoding: 'utf8',
+      timeout: 15_000,
+    });
+    expect(help)
+      .to.match(/^Usage: celery-outbox relay/)
+      .and.match(/--batch-size/);
+  });
+
   it('has the migrations in an entry of their own', () => {
     const { resources, names } = load('express-celery-outbox/migrations');
     expect(resources).to.deep.equal([]);

@@ -5,6 +5,8 @@ import { ERROR_CODES } from '../../lib/errors';
 import { OPTION_RULES } from '../../lib/message/option-rules';
 import { CELERY_RULES, QUEUE_RULES, ROUTE_RULES, TRANSPORT_RULES } from '../../lib/celery-options';
 import { MIDDLEWARE_RULES, OUTBOX_RULES } from '../../lib/options';
+import { RELAY_FLAGS } from '../../lib/cli/relay-flags';
+import { RELAY_RULES } from '../../lib/relay/relay-options';
 import { LOG_EVENTS } from '../../lib/telemetry/logger';
 
 const read = (file: string): string => readFileSync(resolve(__dirname, '../..', file), 'utf8');
@@ -28,6 +30,11 @@ describe('the documentation', () => {
     expect(documented).to.deep.equal(Object.keys(LOG_EVENTS));
   });
 
+  it('has every flag of the relay command, and no other', () => {
+    const documented = [...read('docs/relay.md').matchAll(/^\| `--([\w-]+)/gm)].map(([, name]) => name);
+    expect(documented).to.have.members(Object.keys(RELAY_FLAGS).filter((name) => name !== 'help'));
+  });
+
   it('has every option, and no other', () => {
     const options = read('docs/options.md');
     expect(namesUnder(options, 'createOutbox')).to.have.members(Object.keys(OUTBOX_RULES));
@@ -35,6 +42,7 @@ describe('the documentation', () => {
     expect(namesUnder(options, 'celery.queues')).to.have.members(Object.keys(QUEUE_RULES));
     expect(namesUnder(options, 'celery.routes')).to.have.members(Object.keys(ROUTE_RULES));
     expect(namesUnder(options, 'celery.transportOptions')).to.have.members(Object.keys(TRANSPORT_RULES));
+    expect(namesUnder(options, 'createRelay')).to.have.members(Object.keys(RELAY_RULES));
     expect(namesUnder(options, 'middleware')).to.have.members(Object.keys(MIDDLEWARE_RULES));
     expect(namesUnder(options, 'sendTask')).to.have.members([...Object.keys(OPTION_RULES), 'trx']);
   });
