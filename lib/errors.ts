@@ -29,6 +29,7 @@ export const ERROR_CODES = {
   ERR_CELERY_OUTBOX_MESSAGE_INVALID: 'A stored task cannot be made into a message that a worker could read.',
   ERR_CELERY_OUTBOX_NO_BACKEND: 'A result was asked for, and no result backend is configured.',
   ERR_CELERY_OUTBOX_BACKEND_OUTAGE: 'The result backend did not answer.',
+  ERR_CELERY_OUTBOX_DATABASE: 'PostgreSQL did not do what the relay asked of it.',
   ERR_CELERY_OUTBOX_CLOSED: 'The outbox was closed.',
 } as const;
 
