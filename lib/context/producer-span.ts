@@ -80,7 +80,7 @@ function sentryStart(): Start | undefined {
   const sentry = initialisedSentry();
   const options = sentry?.getClient()?.getOptions();
   if (sentry === undefined || options === undefined) return undefined;
-  if (options.tracesSampleRate === undefined && options.tracesSampler === undefined) return undefined;
+  if ((options.tracesSampleRate ?? options.tracesSampler) === undefined) return undefined;
   return (task, headers) => {
     const stored = readStoredSpan(headers);
     // `kind` is for Sentry before 11, which hands it on to OpenTelemetry.

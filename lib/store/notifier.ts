@@ -54,6 +54,7 @@ export class Notifier {
 
   /** To be called after each commit that stored tasks. Does not throw, and does not wait. */
   stored(): void {
+    if (this.#closed !== undefined) return;
     this.#isDue = true;
     this.#outside.runInAsyncScope(() => this.#next());
   }
@@ -113,6 +114,8 @@ export class Notifier {
   async #close(): Promise<void> {
     clearTimeout(this.#timer);
     await settledWithin(this.#finish(), this.#timing.closeTimeoutMs);
+    // What hangs ends with the connection; nothing may follow it.
+    this.#isDue = false;
     clearTimeout(this.#idle);
     await this.#disconnect();
   }

@@ -10,7 +10,7 @@ const TIMING = {
   maxRetryMs: 30_000,
   /** Nothing may come for hours: only an answer tells silence from a connection that is dead. */
   heartbeatMs: 30_000,
-  /** How long PostgreSQL may take to connect, and to answer. */
+  /** How long it may take until we listen, and PostgreSQL to answer a heartbeat. */
   timeoutMs: 5_000,
   closeTimeoutMs: 1_000,
 };
@@ -70,6 +70,7 @@ export class WakeUpListener {
     if (this.#isStopped) return;
     const { knex, names, logger } = this.#options;
     const { timeoutMs } = this.#timing;
+    const deadline = performance.now() + timeoutMs;
     const connection = new OwnConnection(knex, {
       onLost: (error) => this.#lost(connection, error),
       onNotification: () => this.#wakeUp(),
@@ -77,7 +78,7 @@ export class WakeUpListener {
     this.#connection = connection;
     try {
       await connection.connect(timeoutMs);
-      await listen(connection, names, timeoutMs);
+      await listen(connection, names, Math.ceil(deadline - performance.now()));
     } catch (error) {
       this.#lost(connection, error);
       return;

@@ -297,11 +297,14 @@ describe('the wake-up by a writer', () => {
       const timing = { timeoutMs: 60_000, closeTimeoutMs: 50 };
       const notifier = notifierWith({ knex: knexWith(url), timing });
       notifier.stored();
+      notifier.stored();
       await eventually(() => expect(silent.accepted).to.equal(1));
       const began = performance.now();
       await notifier.close();
       expect(performance.now() - began).to.be.below(1_000);
       await gone.opened;
+      await eventually(() => expect(failures()).to.have.length(1));
+      expect(silent.accepted, 'connections').to.equal(1);
     });
   });
 
