@@ -1,20 +1,27 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Redis } from 'ioredis';
 import createKnex, { type Knex } from 'knex';
 import { createOutbox } from '../../lib';
 import { createMigrationSource } from '../../lib/migrations';
+import { createRelay } from '../../lib/relay';
 import { startServices } from '../../services';
 import { createShop } from './shop';
 
-/** One order that is committed and one that PostgreSQL refuses at COMMIT, when every handler has long said 201. */
+/**
+ * One order that is committed and one that PostgreSQL refuses at COMMIT, when every handler has long said 201; then the
+ * relay hands the one task that is stored to Celery's queue.
+ */
 async function main(): Promise<void> {
-  say('Starting PostgreSQL …');
-  const services = await startServices(['postgres']);
+  say('Starting PostgreSQL and Redis …');
+  const services = await startServices(['postgres', 'redis']);
   // A schema of its own, in case DATABASE_URL named a database that somebody uses.
   const schema = `outbox_demo_${String(process.pid)}`;
   const knex = createKnex({ client: 'pg', connection: services.postgres.url, searchPath: [schema] });
   const outbox = createOutbox({ knex });
+  const transportOptions = { globalKeyprefix: `${schema}:` };
+  const relay = createRelay({ knex, celery: { broker: services.redis.url, transportOptions } });
   let server: Server | undefined;
   try {
     await knex.schema.createSchema(schema);
@@ -34,14 +41,33 @@ async function main(): Promise<void> {
       await knex('celery_outbox').select('id', 'task_name', 'args', 'kwargs', 'options', 'log_context'),
     );
     say('One 201, one order, one task. The other client was told the truth, and nothing of it is stored.');
+
+    say('The relay hands it over, and deletes it when Redis has acknowledged it:');
+    console.table(await relay.runOnce());
+    say('What a Celery worker on the queue "orders" will find:');
+    console.dir(await takeMessage(services.redis.url, `${schema}:orders`), { depth: 4 });
   } finally {
     server?.close();
     server?.closeAllConnections();
-    await outbox.close();
+    await Promise.all([outbox.close(), relay.stop()]);
     await knex.schema.dropSchemaIfExists(schema, true);
     await knex.destroy();
-    say('Stopping PostgreSQL …');
+    say('Stopping them …');
     await services.close();
+  }
+}
+
+async function takeMessage(url: string, list: string): Promise<unknown> {
+  const redis = new Redis(url);
+  try {
+    const { headers, body } = JSON.parse((await redis.rpop(list)) ?? '{}') as {
+      headers: unknown;
+      body: string;
+    };
+    return { headers, body: Buffer.from(body, 'base64').toString() };
+  } finally {
+    await redis.del(list);
+    redis.disconnect();
   }
 }
 
