@@ -22,6 +22,7 @@ export class Engine {
   readonly breaker: Breaker;
   readonly #settings: RelaySettings;
   readonly #publisher: Publisher;
+  readonly #abandon = new AbortController();
   readonly #createPass: (orders: PassOrders) => Pass;
 
   constructor(settings: RelaySettings, database: Database, events: OutboxEvents) {
@@ -42,6 +43,7 @@ export class Engine {
       logger,
       publish: publishRows(this.#publisher, report),
       breaker: this.breaker,
+      abandoned: this.#abandon.signal,
       retries: new Retries(settings, settings.retryPolicy, logger),
       isBrokerOutage: (error: Error): boolean => !(error instanceof BackendOutage),
     };
@@ -52,7 +54,9 @@ export class Engine {
     return this.#createPass(orders);
   }
 
+  /** Ends the connections to the broker; what is not settled yet is given up. Never rejects. */
   async close(): Promise<void> {
+    this.#abandon.abort();
     await this.#publisher.close();
   }
 

@@ -34,6 +34,8 @@ export interface PassParts {
   /** Which partitions may be worked on now. */
   readonly partitions: () => readonly number[];
   readonly isStopping: () => boolean;
+  /** Nobody waits for what is still to be settled. */
+  readonly abandoned: AbortSignal;
   /** Told of every batch. */
   readonly onProgress: () => void;
 }
@@ -130,7 +132,7 @@ export class Pass {
   }
 
   async #work(token: string, rows: readonly ClaimedRow[], claimedAt: number): Promise<void> {
-    const { store, publish, retries, report, logger, onProgress } = this.#parts;
+    const { store, publish, retries, report, logger, onProgress, abandoned } = this.#parts;
     const { leaseMs } = this.#settings;
     const onError = (error: unknown): void => {
       logEvent(logger, 'error', 'celery_outbox_settle_failed', { error });
@@ -141,7 +143,7 @@ export class Pass {
       const { delivered, unstarted } = await deliver(alive, publish, lease, () => this.#mayGoOn());
       this.#judge(delivered);
       const settlement = settlementOf({ delivered, unstarted: [...held, ...unstarted], dead }, retries);
-      const settled = await settle(store, token, settlement, lease, onError);
+      const settled = await settle(token, settlement, { store, lease, onError, abandoned });
       const summary = { claimed: rows.length, ...settled.summary };
       this.#summary = added(this.#summary, summary);
       report.settled(settled);

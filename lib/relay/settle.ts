@@ -16,18 +16,23 @@ export interface Settled {
 
 type Step<T> = (items: readonly T[]) => Promise<Changed>;
 
+export interface SettleParts {
+  readonly store: RelayStore;
+  readonly lease: Pick<Lease, 'remainingMs'>;
+  /** Told of each failed attempt. */
+  readonly onError: (error: unknown) => void;
+  /** Nobody waits for it any more. */
+  readonly abandoned: AbortSignal;
+}
+
 /**
  * Writes a settlement. While the database does not answer it is tried again, as long as the lease lasts: a row that was
  * sent and is not deleted is sent once more.
- *
- * @param onError - told of each failed attempt
  */
 export async function settle(
-  store: RelayStore,
   token: string,
   settlement: Settlement,
-  lease: Pick<Lease, 'remainingMs'>,
-  onError: (error: unknown) => void,
+  { store, lease, onError, abandoned }: SettleParts,
 ): Promise<Settled> {
   const write = async <T extends { readonly id: string }>(
     items: readonly T[],
@@ -40,8 +45,8 @@ export async function settle(
         return items.filter(({ id }) => changed.has(id));
       } catch (error) {
         onError(error);
-        if (lease.remainingMs === 0) return [];
-        await sleep(Math.min(RETRY_AFTER_MS, lease.remainingMs));
+        if (lease.remainingMs === 0 || abandoned.aborted) return [];
+        await sleep(RETRY_AFTER_MS, undefined, { signal: abandoned }).catch(() => undefined);
       }
     }
   };
