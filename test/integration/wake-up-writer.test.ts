@@ -178,7 +178,7 @@ describe('the wake-up by a writer', () => {
 
   it('fails without harm: one line per outage, and the next one goes out', async () => {
     const port = await closedPort();
-    let isOutage = true;
+    let isOutage = false;
     const closed = Object.assign(new URL(db.url), { port: String(port) }).href;
     const attempts: string[] = [];
     const knex = knexWith(() => {
@@ -187,6 +187,8 @@ describe('the wake-up by a writer', () => {
     });
     const notifier = notifierWith({ knex, timing: { pauseMs: 1 } });
     for (const outage of [1, 2]) {
+      isOutage = true;
+      await cutBackends();
       await eventually(() => {
         notifier.stored();
         expect(failures()).to.have.length(outage);
@@ -202,8 +204,6 @@ describe('the wake-up by a writer', () => {
         notifier.stored();
         expect(heard.count).to.be.above(before);
       });
-      isOutage = true;
-      await cutBackends();
     }
     expect(failures()).to.have.length(2);
     expect(failures()[0]).to.have.property('level', 'warn');
