@@ -36,7 +36,7 @@ const positive = values.number('a finite number of seconds above 0', (n) => Numb
 export const OPTION_RULES: Readonly<Record<OptionName, OptionRule>> = {
   taskId: keep('task_id', id),
   countdown: keep('countdown', nonNegative),
-  eta: keep('eta', values.instant),
+  eta: keep('eta', values.embeddedInstant),
   expires: keep('expires', values.secondsOrInstant),
   queue: keep('queue', id),
   exchange: keep('exchange', values.text({ maxBytes: MAX_SHORT_STRING_BYTES, mayBeEmpty: true })),

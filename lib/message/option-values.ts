@@ -3,7 +3,7 @@ import { Canvas } from './canvas';
 import { encodeHeaders } from './check-headers';
 import { EncodedJson, snapshotJson } from './json';
 import { textFault, type TextRule } from './text';
-import { formatInstant } from './time';
+import { embedInstant, formatInstant } from './time';
 import { unexpected } from './unexpected';
 import type { CelerySignature } from './stored-options';
 
@@ -38,11 +38,17 @@ export const flag: ValueRule<boolean> = (value, option) => {
   throw invalid(option, 'true or false', value);
 };
 
-export const instant: ValueRule<string> = (value, option) => {
-  const formatted = formatInstant(value);
-  if (formatted !== null) return formatted;
-  throw invalid(option, 'a valid Date or ISO 8601 string within the years 1 to 9999', value);
-};
+export const instant = instantAs(formatInstant);
+/** As it stands inside a signature. */
+export const embeddedInstant = instantAs(embedInstant);
+
+function instantAs(format: (value: unknown) => string | null): ValueRule<string> {
+  return (value, option) => {
+    const formatted = format(value);
+    if (formatted !== null) return formatted;
+    throw invalid(option, 'a valid Date or ISO 8601 string within the years 1 to 9999', value);
+  };
+}
 
 export const secondsOrInstant: ValueRule<number | string> = (value, option) => {
   if (typeof value === 'number' && Number.isFinite(value)) return value;

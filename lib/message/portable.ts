@@ -1,5 +1,5 @@
 import type { JsonValue } from './json-text';
-import { MAX_SHORT_STRING_BYTES } from './text';
+import { LONE_SURROGATE, MAX_SHORT_STRING_BYTES } from './text';
 
 const MIN_INTEGER = -(2n ** 31n);
 const MAX_INTEGER = 2n ** 63n - 1n;
@@ -14,13 +14,14 @@ export interface PortabilityFault {
 /**
  * Why a value cannot be a header that every worker reads as it is; null if it can.
  *
- * AMQP has no integers beyond 64 bits, no infinity (RabbitMQ closes the connection) and no names above 255 bytes; and
+ * AMQP has no integers beyond 64 bits, no text but UTF-8, no infinity (RabbitMQ closes the connection) and no names above 255 bytes; and
  * py-amqp 5.1 reads negative integers below 32 bits as huge positive ones.
  */
 export function portabilityFault(value: JsonValue): PortabilityFault | null {
   if (typeof value === 'number')
     return Number.isSafeInteger(value) ? integerFault(BigInt(value)) : finiteFault(value);
   if (typeof value === 'bigint') return integerFault(value);
+  if (typeof value === 'string') return textFaultOf(value);
   if (typeof value !== 'object' || value === null) return null;
   if (Array.isArray(value)) return firstFault(value as readonly JsonValue[]);
   const long = Object.keys(value).find((name) => isTooLong(name));
@@ -44,6 +45,11 @@ function firstFault(values: readonly JsonValue[]): PortabilityFault | null {
 
 function isTooLong(name: string): boolean {
   return name.length * 3 > MAX_SHORT_STRING_BYTES && Buffer.byteLength(name) > MAX_SHORT_STRING_BYTES;
+}
+
+function textFaultOf(value: string): PortabilityFault | null {
+  if (!LONE_SURROGATE.test(value)) return null;
+  return { what: 'a string', expected: 'without lone surrogates, which UTF-8 cannot hold', value };
 }
 
 function integerFault(value: bigint): PortabilityFault | null {

@@ -1,5 +1,5 @@
 import { CeleryOutboxError } from '../errors';
-import { formatAfter } from './time';
+import { formatAfter, formatInstant } from './time';
 import type { EncodedJson } from './json';
 
 /** A signature as Celery writes it into messages. */
@@ -88,13 +88,15 @@ export function concatenated(
 }
 
 /**
- * Makes `countdown` and relative `expires` absolute: the row may wait in the outbox, and its times must not move.
+ * Makes `countdown` and relative `expires` absolute: the row may wait in the outbox, and its times must not move. Writes
+ * all of them in one form, which every worker reads right.
  *
  * @throws ERR_CELERY_OUTBOX_INVALID_OPTION beyond the year 9999
  */
-export function resolveTimes({ countdown, expires, ...rest }: StoredOptions, now: Date): StoredOptions {
+export function resolveTimes({ countdown, eta, expires, ...rest }: StoredOptions, now: Date): StoredOptions {
   return {
     ...rest,
+    ...(eta === undefined ? {} : { eta: formatInstant(eta) ?? eta }),
     // As in Celery, 0 means no eta rather than an eta of now.
     ...(countdown ? { eta: after(now, countdown, 'countdown') } : {}),
     ...(expires === undefined ? {} : { expires: absolute(expires, now) }),

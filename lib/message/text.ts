@@ -1,7 +1,8 @@
 /** AMQP's short string, which carries ids, queue, exchange, routing key and header names. */
 export const MAX_SHORT_STRING_BYTES = 255;
 
-const LONE_SURROGATE = /\p{Surrogate}/u;
+/** UTF-8 cannot hold half of a pair. */
+export const LONE_SURROGATE = /\p{Surrogate}/u;
 
 export interface TextRule {
   maxBytes?: number;

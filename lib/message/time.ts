@@ -14,6 +14,20 @@ export function formatInstant(value: unknown): string | null {
   return typeof value === 'string' ? formatIsoString(value) : null;
 }
 
+/** What Celery 5.2 reads as the instant that it is. */
+const READABLE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?(Z|[+-]\d\d:\d\d)?$/;
+
+/**
+ * The instant as Celery writes it inside a signature: a date as kombu encodes it, a string as it was given, unless a
+ * worker would misread it. Null as in {@link formatInstant}.
+ */
+export function embedInstant(value: unknown): string | null {
+  const formatted = formatInstant(value);
+  if (formatted === null) return null;
+  if (typeof value === 'string') return READABLE.test(value) ? value : formatted;
+  return formatted.replace('.000000', '').replace('+00:00', 'Z');
+}
+
 /** `now` plus a number of seconds, to the microsecond; null outside the years 1…9999. */
 export function formatAfter(now: Date, seconds: number): string | null {
   // Not in one number: microseconds since 1970 are exact only until the year 2255.

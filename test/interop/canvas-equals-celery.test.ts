@@ -8,6 +8,7 @@ import type { Canvas } from '../../lib/message/canvas';
 import { CeleryOutboxError } from '../../lib/errors';
 import { encodeCanvas } from '../../lib/message/encode-canvas';
 import { encodeMessage } from '../../lib/message/encode-message';
+import { formatInstant } from '../../lib/message/time';
 import { celeryPython } from '../../services/celery';
 import { createRandom } from '../support/random';
 import { type AppliedCanvas, type CallOptions, type CanvasCall, RandomCanvas } from './capture/random-canvas';
@@ -146,7 +147,7 @@ function comparable({ messages, sizes }: Capture): unknown {
   const renamed = messages.map(({ headers, body, queue, priority }) => ({
     body: rename(body),
     headers: rename(Object.fromEntries(HEADERS.map((name) => [name, headers[name]]))),
-    eta: typeof headers['eta'] === 'string' ? Date.parse(headers['eta']) : null,
+    eta: typeof headers['eta'] === 'string' ? formatInstant(headers['eta']) : null,
     queue,
     priority,
   }));

@@ -1,3 +1,4 @@
+import { openSockets } from './open-sockets';
 import { startServices, type Service, type ServiceName, type Services } from '../../services';
 
 const started = new Map<ServiceName, Promise<Services>>();
@@ -7,6 +8,12 @@ export async function service(name: ServiceName): Promise<Service> {
   const starting = started.get(name) ?? startServices([name]);
   started.set(name, starting);
   return (await starting)[name];
+}
+
+/** Connections of this process to its services, by name: none, when all tests have closed theirs. */
+export async function openConnections(): Promise<string[]> {
+  const services = await Promise.all([...started].map(async ([name, starting]) => (await starting)[name]));
+  return services.flatMap(({ name, url }) => Array.from({ length: openSockets(url) }, () => name));
 }
 
 export async function stopServices(): Promise<void> {

@@ -76,11 +76,10 @@ class SurfaceCopy {
   constructor(readonly draft: Draft) {}
 }
 
-/** Given options win; but a task stays in the group that it belongs to, and one delay replaces the other. */
+/** Given options win, an eta also over a countdown; but a task stays in the group that it belongs to. */
 export function merged(own: DraftOptions, given: DraftOptions): DraftOptions {
   const result = { ...own };
   if (isSet(given['eta'])) delete result['countdown'];
-  if (isSet(given['countdown'])) delete result['eta'];
   for (const [name, value] of Object.entries(given)) {
     if (name !== 'group_id' || !Object.hasOwn(own, name)) result[name] = value;
   }

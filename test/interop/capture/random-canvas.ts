@@ -45,6 +45,7 @@ export class RandomCanvas {
         this.#maybe(0.15, () => ({ task_id: this.#name('given') }))),
       ...this.#maybe(0.15, () => ({ root_id: 'root' })),
       ...this.#maybe(0.15, () => ({ queue: 'called' })),
+      // An eta would replace the countdown of a task here, and the countdown wins in Celery.
       ...this.#maybe(0.15, () => ({ countdown: 7 })),
       ...this.#maybe(0.1, () => ({ priority: 4 })),
       ...(isFree && this.#maybe(0.1, () => ({ link_error: [this.#signature(MAX_DEPTH)] }))),
@@ -73,13 +74,24 @@ export class RandomCanvas {
       options: {
         ...this.#maybe(0.12, () => ({ task_id: this.#name('given') })),
         ...this.#maybe(0.1, () => ({ queue: 'own' })),
-        ...this.#maybe(0.1, () => ({ countdown: this.#below(5) })),
+        ...this.#maybe(0.15, () =>
+          this.#below(2) === 0 ? { countdown: this.#below(5) } : { eta: this.#instant() },
+        ),
         ...this.#maybe(0.08, () => ({ priority: this.#below(9) })),
         ...this.#maybe(0.08, () => ({ link: [this.#canvas(depth + 2)] })),
         ...this.#maybe(0.08, () => ({ link_error: [this.#signature(depth + 2)] })),
       },
       immutable: this.random() < 0.1,
     };
+  }
+
+  #instant(): string {
+    const instants = [
+      '2031-05-06T08:00:00+00:00',
+      '2031-05-06T08:00:00.250000',
+      '2031-05-06T16:00:00.123456+09:00',
+    ];
+    return instants[this.#below(3)] ?? '';
   }
 
   #errbacks(): { errbacks?: CanvasCall[] } {

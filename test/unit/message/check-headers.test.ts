@@ -48,6 +48,11 @@ describe('custom headers', () => {
     expect(refused({ h: 'é'.repeat(room / 2 + 1) })).to.match(/got number 8194$/);
   });
 
+  it('have only text that UTF-8 can hold', () => {
+    expect(refused({ x: ['a\ud800b'] })).to.match(/a string must be without lone surrogates/);
+    expect(accepted({ x: 'a\u{1F600}b' })).to.include('\u{1F600}');
+  });
+
   it('have integers that every worker reads', () => {
     const fine = [-(2 ** 31), 2 ** 53, 2n ** 63n - 1n, -(2n ** 31n), 1e300, -1e300, 0.1, 1e21];
     expect(accepted({ fine })).to.include('9223372036854775807');

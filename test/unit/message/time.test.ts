@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatAfter, formatInstant } from '../../../lib/message/time';
+import { embedInstant, formatAfter, formatInstant } from '../../../lib/message/time';
 
 describe('formatInstant', () => {
   const accepted: [given: Date | string, text: string][] = [
@@ -76,4 +76,18 @@ describe('formatAfter', () => {
       expect(formatAfter(now, seconds)).to.equal(text);
     });
   }
+});
+
+describe('embedInstant', () => {
+  it('writes a date as kombu does, and keeps a string that every worker reads right', () => {
+    expect(embedInstant(new Date('2031-05-06T07:08:09Z'))).to.equal('2031-05-06T07:08:09Z');
+    expect(embedInstant(new Date('2031-05-06T07:08:09.120Z'))).to.equal('2031-05-06T07:08:09.120000Z');
+    for (const text of ['2031-05-06T07:08:09', '2031-05-06T07:08:09.123456+09:00', '2031-05-06T07:08:09Z']) {
+      expect(embedInstant(text)).to.equal(text);
+    }
+    expect(embedInstant('2031-05-06T07:08:09.9Z')).to.equal('2031-05-06T07:08:09.900000+00:00');
+    expect(embedInstant('2031-05-06 07:08')).to.equal('2031-05-06T07:08:00.000000+00:00');
+    expect(embedInstant('soon')).to.equal(null);
+    expect(embedInstant(7)).to.equal(null);
+  });
 });
