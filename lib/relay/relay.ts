@@ -13,6 +13,7 @@ import { Liveness } from './liveness';
 import type { PassSummary } from './outcome';
 import type { RelaySettings } from './relay-options';
 import { Runner } from './runner';
+import type { TickSummary } from './schedule/tick';
 import { Upkeep } from './upkeep';
 
 const WAKE_TIMEOUT_MS = 1_000;
@@ -183,7 +184,7 @@ export class Relay {
     };
   }
 
-  async #tick(): Promise<PassSummary & { readonly durationMs: number }> {
+  async #tick(): Promise<TickSummary> {
     const begunAt = performance.now();
     const summary = await this.#runner.pass();
     return { ...summary, durationMs: Math.round(performance.now() - begunAt) };

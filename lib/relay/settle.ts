@@ -19,7 +19,7 @@ type Step<T> = (items: readonly T[]) => Promise<Changed>;
 export interface SettleParts {
   readonly store: RelayStore;
   readonly lease: Pick<Lease, 'remainingMs'>;
-  /** Told of each failed attempt. */
+  /** Told of the first attempt that fails; there may be hundreds. */
   readonly onError: (error: unknown) => void;
   /** Nobody waits for it any more. */
   readonly abandoned: AbortSignal;
@@ -34,6 +34,7 @@ export async function settle(
   settlement: Settlement,
   { store, lease, onError, abandoned }: SettleParts,
 ): Promise<Settled> {
+  let isTold = false;
   const write = async <T extends { readonly id: string }>(
     items: readonly T[],
     step: Step<T>,
@@ -44,7 +45,8 @@ export async function settle(
         const changed = await step(items);
         return items.filter(({ id }) => changed.has(id));
       } catch (error) {
-        onError(error);
+        if (!isTold) onError(error);
+        isTold = true;
         if (lease.remainingMs === 0 || abandoned.aborted) return [];
         await sleep(RETRY_AFTER_MS, undefined, { signal: abandoned }).catch(() => undefined);
       }

@@ -7,6 +7,8 @@ import {
   type PublishOutcome,
 } from '../../lib/testing';
 
+import { createGate } from './gate';
+
 type Answer = (message: CeleryMessage, attempt: number) => PublishOutcome | Promise<PublishOutcome>;
 
 export const fault = (message = 'refused'): PublishOutcome => ({
@@ -39,6 +41,17 @@ export class ScriptedBroker implements Broker {
         return outcome;
       }),
     );
+  }
+
+  /** Holds every message back from now on. */
+  hold(): { readonly arrived: Promise<void>; release(): void } {
+    const [arrival, leave] = [createGate(), createGate()];
+    this.answer = async () => {
+      arrival.open();
+      await leave.opened;
+      return PUBLISHED;
+    };
+    return { arrived: arrival.opened, release: leave.open };
   }
 
   connect(): Promise<void> {

@@ -1,11 +1,7 @@
+import type { PassSummary } from '../outcome';
+
 /** What one tick has done. */
-export interface TickSummary {
-  readonly claimed: number;
-  readonly published: number;
-  readonly failed: number;
-  readonly deferred: number;
-  readonly deadLettered: number;
-  readonly released: number;
+export interface TickSummary extends PassSummary {
   readonly durationMs: number;
 }
 

@@ -137,15 +137,7 @@ describe('a relay that was started', function () {
 
   it('finishes what is in flight when it stops, and gives the rest back', async () => {
     const stored = await insertTasks(bundle.db.knex, 3, { ordering_key: 'k' });
-    let release!: () => void;
-    const held = new Promise<void>((resolve) => (release = resolve));
-    const arrived = new Promise<void>((resolve) => {
-      bundle.broker.answer = async () => {
-        resolve();
-        await held;
-        return { status: 'published' };
-      };
-    });
+    const { arrived, release } = bundle.broker.hold();
     const relay = bundle.relay({ idleMs: 50 });
     await relay.start();
     await arrived;
@@ -163,15 +155,7 @@ describe('a relay that was started', function () {
 
   it('gives up what hangs when the shutdown timeout is over', async () => {
     await insertTasks(bundle.db.knex, 1);
-    let release!: () => void;
-    const held = new Promise<void>((resolve) => (release = resolve));
-    const arrived = new Promise<void>((resolve) => {
-      bundle.broker.answer = async () => {
-        resolve();
-        await held;
-        return { status: 'published' };
-      };
-    });
+    const { arrived, release } = bundle.broker.hold();
     const relay = bundle.relay({ idleMs: 50, shutdownTimeoutMs: 100 });
     await relay.start();
     await arrived;
