@@ -256,8 +256,10 @@ describe('the Redis broker connects', () => {
         const { broker, errors } = open(url, { brokerOptions: { tls } });
         expect(codesOf(await broker.publish([createMessage()]))).to.deep.equal(['published']);
         expect(errors).to.deep.equal([]);
-        const error = await refused(OUTAGE, url);
-        expect(error.message).to.include('self-signed certificate');
+        for (const query of ['', '?ssl_cert_reqs=CERT_REQUIRED', '?ssl_cert_reqs=CERT_OPTIONAL']) {
+          const error = await refused(OUTAGE, `${url}${query}`);
+          expect(error.message, query).to.include('self-signed certificate');
+        }
         const trusting = open(`${url}?ssl_cert_reqs=CERT_NONE`);
         expect(codesOf(await trusting.broker.publish([createMessage()]))).to.deep.equal(['published']);
       } finally {

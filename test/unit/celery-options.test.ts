@@ -217,6 +217,25 @@ describe('options of celery', () => {
     });
   }
 
+  for (const option of ['broker', 'backend']) {
+    it(`refuse a ${option} with files for TLS, name them, and say where they belong`, () => {
+      const url = `rediss://:${SECRET}@h/0?ssl_cert_reqs=CERT_REQUIRED`;
+      const files = `ssl_ca_certs=/${SECRET}&ssl_certfile=/c&ssl_keyfile=/k`;
+      for (const [value, place] of [
+        [`${url}&${files}`, `${option}Options.tls`],
+        [`amqps://h?${files}`, `${option}Options`],
+      ] as const) {
+        expect(invalid({ [option]: value }))
+          .to.include(`, got one with ssl_ca_certs, ssl_certfile, ssl_keyfile: give them in ${place} (`)
+          .and.not.include(SECRET);
+      }
+      for (const name of ['ssl_ca_certs', 'ssl_certfile', 'ssl_keyfile', 'ssl_check_hostname']) {
+        expect(invalid({ [option]: `${url}&${name}=x` })).to.include(`one with ${name}: `);
+      }
+      parse({ [option]: url });
+    });
+  }
+
   it('never show a password', () => {
     for (const broker of [`http://u:${SECRET}@h`, `u:${SECRET}@h`, `amqp://u:${SECRET}@h:port`]) {
       for (const option of ['broker', 'backend']) {

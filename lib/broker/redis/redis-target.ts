@@ -88,7 +88,8 @@ function tlsOptions(
 ): NonNullable<RedisOptions['tls']> {
   return {
     ...(isIP(host) === 0 && { servername: host }),
-    ...(certReqs !== null && /^(CERT_)?(NONE|OPTIONAL)$/i.test(certReqs) && { rejectUnauthorized: false }),
+    // To a client CERT_OPTIONAL means what CERT_REQUIRED does: a server always shows its certificate.
+    ...(certReqs !== null && /^(CERT_)?NONE$/i.test(certReqs) && { rejectUnauthorized: false }),
     ...tls,
   };
 }

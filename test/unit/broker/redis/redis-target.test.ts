@@ -81,7 +81,9 @@ describe('redisTarget', () => {
       target(`rediss://10.0.0.1/0?${query}`).driver.tls?.rejectUnauthorized;
     expect(verifies('ssl_cert_reqs=CERT_NONE')).to.equal(false);
     expect(verifies('ssl_cert_reqs=none')).to.equal(false);
-    expect(verifies('ssl_cert_reqs=CERT_REQUIRED')).to.equal(undefined);
+    for (const value of ['CERT_REQUIRED', 'CERT_OPTIONAL', 'optional', 'required', 'NONE_AT_ALL', '']) {
+      expect(verifies(`ssl_cert_reqs=${value}`), value).to.equal(undefined);
+    }
     expect(verifies('')).to.equal(undefined);
   });
 
