@@ -7,6 +7,8 @@ import { AsyncResult, type CeleryBackend } from './celery-node';
 
 const CLOSE_TIMEOUT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 5_000;
+const POLL_INTERVAL_MS = 500;
+const FINAL = new Set(['SUCCESS', 'FAILURE', 'REVOKED']);
 
 // celery-node answers null where its types say otherwise.
 const NO_ANSWER = null as unknown as object;
@@ -22,6 +24,7 @@ interface TaskMeta {
 export class ResultBackend implements CeleryBackend {
   readonly #url: string | undefined;
   readonly #logger: Logger;
+  readonly #onClose = new Set<(closed: CeleryOutboxError) => void>();
   #connection: CeleryConnection<CeleryBackend> | undefined;
   #isClosed = false;
 
@@ -32,7 +35,7 @@ export class ResultBackend implements CeleryBackend {
 
   /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, ERR_CELERY_OUTBOX_CLOSED */
   assertUsable(): string {
-    if (this.#isClosed) throw new CeleryOutboxError('ERR_CELERY_OUTBOX_CLOSED', 'The outbox is closed');
+    if (this.#isClosed) throw closedError();
     if (this.#url !== undefined) return this.#url;
     throw new CeleryOutboxError(
       'ERR_CELERY_OUTBOX_NO_BACKEND',
@@ -45,8 +48,8 @@ export class ResultBackend implements CeleryBackend {
   storeResult = async (taskId: string, result: unknown, state: string): Promise<unknown> =>
     this.#connect().target.storeResult(taskId, result, state);
 
-  // AsyncResult.get() polls this without a catch: a rejection would end the process. A backend that is away
-  // has no answer yet, so the poll goes on until its own timeout.
+  // celery-node's own AsyncResult.get() polls this without a catch: a rejection would end the process. A backend
+  // that is away has no answer yet, so the poll goes on until its own timeout.
   getTaskMeta = async (taskId: string): Promise<object> => {
     if (this.#isClosed) return NO_ANSWER;
     const connection = this.#connect();
@@ -85,10 +88,17 @@ export class ResultBackend implements CeleryBackend {
     if (!(await settledWithin(closing, CLOSE_TIMEOUT_MS))) connection.cut();
   };
 
-  /** As disconnect, for good: a `get()` that still polls must not open a connection that nobody ends. */
+  /** As disconnect, for good: a `get()` that still waits is told, and can open no connection that nobody ends. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    for (const tell of this.#onClose) tell(closedError());
     await this.disconnect();
+  }
+
+  /** @returns what takes the listener away again */
+  onClose(listener: (closed: CeleryOutboxError) => void): () => void {
+    this.#onClose.add(listener);
+    return () => this.#onClose.delete(listener);
   }
 
   #connect(): CeleryConnection<CeleryBackend> {
@@ -112,19 +122,31 @@ export class ResultBackend implements CeleryBackend {
   }
 }
 
-/** celery-node's AsyncResult; without a result backend its methods reject instead of polling for ever. */
+/**
+ * celery-node's AsyncResult. Its `get()` is ours: celery-node's cannot be ended from outside, and so outlives the outbox
+ * and polls for ever without a result backend.
+ */
 export class OutboxResult extends AsyncResult {
   readonly #backend: ResultBackend;
+  /** Kept: a result backend in RabbitMQ gives it only once. */
+  #final: TaskMeta | undefined;
 
   constructor(taskId: string, backend: ResultBackend) {
     super(taskId, backend);
     this.#backend = backend;
   }
 
-  /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, ERR_CELERY_OUTBOX_CLOSED, or what the task failed with. */
-  override async get(timeoutMs?: number, intervalMs?: number): Promise<unknown> {
+  /**
+   * Waits for the task's result, without an end if no timeout is given.
+   *
+   * @throws ERR_CELERY_OUTBOX_NO_BACKEND; ERR_CELERY_OUTBOX_CLOSED, also while it waits; as celery-node an error
+   * `TIMEOUT`, or `FAILURE` or `REVOKED` with what the task failed with.
+   */
+  override async get(timeoutMs?: number, intervalMs = POLL_INTERVAL_MS): Promise<unknown> {
     this.#backend.assertUsable();
-    return super.get(timeoutMs, intervalMs);
+    const { status, result } = this.#final ?? (await this.#wait(timeoutMs, intervalMs));
+    if (status === 'SUCCESS') return result;
+    throw Object.assign(new Error(status), result);
   }
 
   /** Null while there is none. @throws as get, and ERR_CELERY_OUTBOX_BACKEND_OUTAGE */
@@ -137,8 +159,45 @@ export class OutboxResult extends AsyncResult {
     return (await this.#meta())?.status ?? UNKNOWN_STATUS;
   }
 
-  #meta(): Promise<TaskMeta | null> {
+  async #meta(): Promise<TaskMeta | null> {
     this.#backend.assertUsable();
-    return this.#backend.ask(this.taskId);
+    return this.#final ?? this.#keep(await this.#backend.ask(this.taskId));
   }
+
+  #keep(meta: TaskMeta | null): TaskMeta | null {
+    if (meta !== null && FINAL.has(meta.status)) this.#final ??= meta;
+    return meta;
+  }
+
+  /** Asks one question at a time; leaves no timer, however it ends. */
+  #wait(timeoutMs: number | undefined, intervalMs: number): Promise<TaskMeta> {
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        clearInterval(polling);
+        clearTimeout(timeout);
+        stopListening();
+      };
+      const fail = (error: Error): void => {
+        end();
+        reject(error);
+      };
+      let isAsking = false;
+      const poll = async (): Promise<void> => {
+        if (isAsking) return;
+        isAsking = true;
+        this.#keep((await this.#backend.getTaskMeta(this.taskId)) as TaskMeta | null);
+        isAsking = false;
+        if (this.#final === undefined) return;
+        end();
+        resolve(this.#final);
+      };
+      const polling = setInterval(() => void poll(), intervalMs);
+      const timeout = timeoutMs ? setTimeout(() => fail(new Error('TIMEOUT')), timeoutMs) : undefined;
+      const stopListening = this.#backend.onClose(fail);
+    });
+  }
+}
+
+function closedError(): CeleryOutboxError {
+  return new CeleryOutboxError('ERR_CELERY_OUTBOX_CLOSED', 'The outbox is closed');
 }

@@ -8,7 +8,9 @@ import { eventually } from '../support/eventually';
 import { recordingLogger } from '../support/log';
 import { openSockets } from '../support/open-sockets';
 import { rejection } from '../support/rejection';
+import { watchTimers } from '../support/redis-broker';
 import { service } from '../support/services';
+import { createSwitchProxy } from '../support/switch-proxy';
 
 describe('results of tasks', () => {
   let db: TestDatabase;
@@ -91,18 +93,41 @@ describe('results of tasks', () => {
       });
     });
 
-    it('that are waited for when the outbox is closed open no new connection', async () => {
+    it('that are waited for when the outbox is closed reject at once, and leave no timer and no connection', async () => {
       const others = openSockets(url);
-      const getting = messageOf(outbox.celery.asyncResult(randomUUID()).get(100, 2));
+      const timersEnd = await watchTimers();
+      const result = outbox.celery.asyncResult(randomUUID());
+      const waiting = [result.get(), result.get(undefined, 600_000), result.get(600_000, 5)];
+      const errors = waiting.map((getting) => rejection('ERR_CELERY_OUTBOX_CLOSED', getting));
       await eventually(() => {
         expect(openSockets(url)).to.equal(others + 1);
       });
       await outbox.close();
-      expect(await getting).to.equal('TIMEOUT');
+      await Promise.all(errors);
       expect(logger.lines, 'it is no error').to.deep.equal([]);
+      await timersEnd();
       await eventually(() => {
         expect(openSockets(url)).to.equal(others);
       });
+    });
+
+    it('that are waited for reject in time, and when the outbox is closed, although the backend is silent', async () => {
+      const proxy = await createSwitchProxy(url);
+      await outbox.close();
+      open(proxy.url);
+      try {
+        const result = outbox.celery.asyncResult(randomUUID());
+        await result.status();
+        proxy.hold('replies');
+        expect(await messageOf(result.get(50, 5))).to.equal('TIMEOUT');
+        const getting = rejection('ERR_CELERY_OUTBOX_CLOSED', result.get());
+        const closing = outbox.close();
+        await getting;
+        proxy.cut();
+        await closing;
+      } finally {
+        await proxy.close();
+      }
     });
 
     it('can be asked for again after disconnect()', async () => {
@@ -112,6 +137,20 @@ describe('results of tasks', () => {
       await outbox.celery.disconnect();
       expect(await result.get(10_000, 5)).to.equal(1);
     });
+  });
+
+  it('in RabbitMQ, which gives each only once, can be asked for more than once', async () => {
+    const { url } = await service('rabbitmq');
+    const result = open(url).celery.asyncResult(randomUUID());
+    await outbox.celery.backend.storeResult(result.taskId, { sum: 3 }, 'SUCCESS');
+    await eventually(async () => {
+      expect(await result.status()).to.equal('SUCCESS');
+    });
+    expect(await result.get(10_000, 5)).to.deep.equal({ sum: 3 });
+    expect(await Promise.all([result.get(10_000, 5), result.result()])).to.deep.equal([
+      { sum: 3 },
+      { sum: 3 },
+    ]);
   });
 
   it('are refused at once without a backend', async () => {
