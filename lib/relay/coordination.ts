@@ -29,6 +29,7 @@ export class Coordination {
   readonly #schedule: Schedule | undefined;
   #isRunning = false;
   #electedAt = -Infinity;
+  #electing: NodeJS.Timeout | undefined;
 
   constructor(settings: RelaySettings, { relayId, wake, tick }: CoordinationParts) {
     const { knex, names, logger, redis, name, partitions, lockTtlMs, idleMs, notify } = settings;
@@ -84,6 +85,7 @@ export class Coordination {
   /** No tick and no wake-up comes any more; the lock is kept. Never rejects. */
   async quiet(): Promise<void> {
     this.#isRunning = false;
+    clearTimeout(this.#electing);
     await Promise.all([this.#schedule?.stop(), this.#listener?.stop()]);
   }
 
@@ -94,7 +96,15 @@ export class Coordination {
 
   #wokenUp(): void {
     if (this.partitions.length > 0) this.#wake();
-    if (this.mode !== 'following' || performance.now() - this.#electedAt < ELECT_AGAIN_MS) return;
+    if (this.mode !== 'following' || this.#electing !== undefined) return;
+    // Late, but not left out: it may be the last that is heard of a leader.
+    const waitMs = this.#electedAt + ELECT_AGAIN_MS - performance.now();
+    if (waitMs <= 0) this.#elect();
+    else this.#electing = setTimeout(() => this.#elect(), waitMs);
+  }
+
+  #elect(): void {
+    this.#electing = undefined;
     this.#electedAt = performance.now();
     void this.#leadership?.elect();
   }
