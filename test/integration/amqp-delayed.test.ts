@@ -6,14 +6,18 @@ import { AmqpAdmin } from '../support/amqp-admin';
 import {
   codesOf,
   createMessage,
+  idsOf,
   type MessageParts,
   type TestBroker,
   useBrokers,
 } from '../support/amqp-broker';
+import { methodsOf } from '../support/amqp-methods';
 import { eventually } from '../support/eventually';
 import { type OwnRabbitmq, ownRabbitmq } from '../support/own-rabbitmq';
+import { createRecordingProxy } from '../support/recording-proxy';
 
 const UNROUTABLE = 'ERR_CELERY_OUTBOX_UNROUTABLE';
+const REFUSED = 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED';
 const LEVELS = Array.from({ length: 28 }, (_, level) => level);
 const FIRST = 'celery_delayed_27';
 const nameOf = (level: number): string => (level < 0 ? 'celery_delayed_delivery' : `celery_delayed_${level}`);
@@ -169,6 +173,63 @@ if (canRunPrivately()) {
         expect(await counts(nameOf(5))).to.deep.equal([4]);
       });
     }
+
+    const removed: Record<string, () => Promise<unknown>> = {
+      'its queue is deleted': () => admin.channel.deleteQueue(to),
+      'its queue is deleted and declared by somebody who does not delay': async () => {
+        await admin.channel.deleteQueue(to);
+        await admin.channel.assertQueue(to, { arguments: { 'x-queue-type': 'quorum' } });
+        await admin.channel.bindQueue(to, via, 'key');
+      },
+      'the exchange of its queue is deleted': () => admin.channel.deleteExchange(via),
+      'its last exchange is deleted': () => admin.channel.deleteExchange(nameOf(-1)),
+      'its last binding is removed': () => admin.channel.unbindQueue(to, via, '#.key'),
+    };
+    for (const [what, remove] of Object.entries(removed)) {
+      it(`again, after ${what}: the next publish makes the way`, async () => {
+        const { broker, errors } = open();
+        await broker.publish([due(60_500)]);
+        await remove();
+        const batch = [due(1_500), due(1_500)];
+        expect(codesOf(await broker.publish(batch))).to.deep.equal(['published', 'published']);
+        await eventually(async () => {
+          expect(await counts(to)).to.deep.equal([2]);
+        });
+        expect((await admin.takeIds(to)).sort()).to.deep.equal(idsOf(batch).sort());
+        expect(errors).to.deep.equal([]);
+      });
+    }
+
+    it('not any more, after its queue is deleted and we may not declare it: a fault', async () => {
+      await rabbitmq.evaluate(
+        'rabbit_auth_backend_internal:add_user(<<"binder">>, <<"binder">>, <<"test">>)',
+        'rabbit_auth_backend_internal:set_permissions(<<"binder">>, <<"/">>, <<"^celery_delayed.*">>, <<".*">>, <<".*">>, <<"test">>)',
+      );
+      await admin.channel.assertExchange(via, 'topic');
+      await admin.channel.assertQueue(to, { arguments: { 'x-queue-type': 'quorum' } });
+      const { broker } = open({ broker: rabbitmq.url.replace('guest:guest', 'binder:binder') });
+      const batch = [due(60_500), due(60_500)];
+      expect(codesOf(await broker.publish(batch))).to.deep.equal(['published', 'published']);
+      await admin.channel.deleteQueue(to);
+      expect(codesOf(await broker.publish(batch))).to.deep.equal([REFUSED, REFUSED]);
+    });
+
+    it('with one look at the way for all messages of a call', async () => {
+      const proxy = await createRecordingProxy(rabbitmq.url);
+      const { broker } = open({ broker: proxy.url });
+      for (let call = 0; call < 3; call++) {
+        await broker.publish(Array.from({ length: 20 }, () => due(60_500)));
+      }
+      await broker.close();
+      const names = proxy.take().flatMap(methodsOf);
+      await proxy.close();
+      const count = (name: string): number => names.filter((method) => method.name === name).length;
+      expect(count('basic.publish')).to.equal(60);
+      // One for each level, one for the queue's own key, and one for each call.
+      expect(count('queue.bind')).to.equal(LEVELS.length + 1 + 3);
+      const declared = names.filter(({ name, isPassive }) => name === 'queue.declare' && !isPassive);
+      expect(declared).to.have.length(LEVELS.length + 1);
+    });
 
     /** All bindings of the way, as `source > destination: key`. */
     async function bindings(): Promise<string[]> {

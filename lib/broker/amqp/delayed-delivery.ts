@@ -1,8 +1,10 @@
 import type { Channel } from 'amqplib';
-import type { CeleryMessage } from '../../message/celery-message';
+import type { CeleryMessage, Route } from '../../message/celery-message';
+import { MessageFault } from '../broker-error';
 import { isChannelError, NOT_FOUND } from './channel-error';
+import { invalid } from './lane-outcome';
 import type { Detour, Parcel } from './parcel';
-import { configured, type Queues, type Topology } from './topology';
+import { configured, isUnwritable, keyOf, type Queues, type Topology } from './topology';
 
 /** Delays have as many bits as there are levels: level n holds a message for 2^n seconds. */
 const LEVELS = 28;
@@ -15,14 +17,16 @@ const FIRST_EXCHANGE = levelName(LEVELS - 1);
  * queues. Sent straight to a quorum queue they would fill the worker's prefetch window and block it.
  *
  * As in Celery the queue has to be configured as a quorum queue with an exchange that is not direct. Unlike it, the
- * way is made sure before the first message, for at its end an unknown key is lost without a word; and where it cannot
- * be made, the message goes straight to the queue.
+ * end of the way is made sure before every call's messages, for a message that finds no queue there does not come back;
+ * and where we may not make the way, the message goes straight to the queue.
  */
 export class DelayedDelivery {
   readonly #topology: Topology;
   readonly #queues: Queues;
   readonly #onUnavailable: (error: Error) => void;
-  readonly #ways = new Map<string, Promise<boolean>>();
+  /** Routes whose way the broker does not let us make. */
+  readonly #closed = new Set<string>();
+  #levels: Promise<void> | null = null;
   #isBroken = false;
 
   constructor(topology: Topology, queues: Queues, onUnavailable: (error: Error) => void) {
@@ -31,50 +35,83 @@ export class DelayedDelivery {
     this.#onUnavailable = onUnavailable;
   }
 
-  /** The way round for a message, or null if it goes straight. @throws if the connection is lost */
-  async detour({ etaMs, route }: CeleryMessage, now: number): Promise<Detour | null> {
-    const { queue } = route;
+  /** For how many seconds the broker is to hold a message; 0 if it goes straight. */
+  secondsOf({ etaMs, route }: CeleryMessage, now: number): number {
     const seconds = etaMs === null ? 0 : Math.floor((etaMs - now) / 1000);
-    if (queue === null || seconds < 1 || !this.#isDelayable(queue, route.routingKey)) return null;
-    const way = this.#ways.get(queue) ?? this.#open(route.exchange, queue, route.routingKey);
-    this.#ways.set(queue, way);
-    if (!(await way)) return null;
-    const delay = Math.min(seconds, MAX_DELAY_SECONDS);
-    const bits = Array.from(delay.toString(2).padStart(LEVELS, '0')).join('.');
-    return {
-      exchange: FIRST_EXCHANGE,
-      routingKey: `${bits}.${route.routingKey}`,
-      delayMs: delay * 1000,
-    };
+    return seconds >= 1 && this.#isDelayable(route) ? Math.min(seconds, MAX_DELAY_SECONDS) : 0;
   }
 
-  /** Makes sure of the way again the next time: a message came back, or its exchange is gone. */
-  forget({ exchange, message }: Parcel): void {
-    if (message.route.queue !== null) this.#ways.delete(message.route.queue);
-    if (exchange === FIRST_EXCHANGE) this.#isBroken = true;
-  }
-
-  #isDelayable(queue: string, key: string): boolean {
-    const { type, exchangeType = 'direct', routingKey = queue } = configured(this.#queues, queue);
-    return type === 'quorum' && exchangeType === 'topic' && key === routingKey;
-  }
-
-  async #open(exchange: string, queue: string, routingKey: string): Promise<boolean> {
+  /**
+   * Makes sure of the way to a route's queue, with two bindings if the rest of it was seen before; a queue that is
+   * gone is declared again. It holds for now: what is removed while the broker holds a message, nobody sees.
+   *
+   * @returns whether there is a way, or why messages that take it would not arrive
+   * @throws if the connection is lost
+   */
+  async open(route: Route): Promise<boolean | MessageFault> {
+    if (this.#closed.has(keyOf(route))) return false;
     try {
       await this.#ensureLevels();
-      await this.#topology.run(async (channel) => {
-        await channel.bindExchange(exchange, DELIVERY_EXCHANGE, `#.${routingKey}`);
-        await channel.bindQueue(queue, exchange, `#.${routingKey}`);
-      });
-      return true;
+      return (await this.#bind(route)) || (await this.#restore(route));
     } catch (error) {
+      if (isUnwritable(error)) return invalid(error);
       if (!isChannelError(error)) throw error;
+      this.#closed.add(keyOf(route));
       this.#onUnavailable(error);
       return false;
     }
   }
 
+  /** Makes sure of all of the way the next time: a message came back, or its exchange is gone. */
+  forget({ exchange, message }: Parcel): void {
+    this.#closed.delete(keyOf(message.route));
+    if (exchange !== FIRST_EXCHANGE) return;
+    this.#isBroken = true;
+    this.#levels = null;
+  }
+
+  #isDelayable({ queue, routingKey: key }: Route): boolean {
+    if (queue === null) return false;
+    const { type, exchangeType = 'direct', routingKey = queue } = configured(this.#queues, queue);
+    return type === 'quorum' && exchangeType === 'topic' && key === routingKey;
+  }
+
+  /** Both bindings are there already, most of the time. @returns false if what they join is gone */
+  async #bind({ exchange, queue, routingKey }: Route): Promise<boolean> {
+    try {
+      await this.#topology.run(async (channel) => {
+        await channel.bindExchange(exchange, DELIVERY_EXCHANGE, `#.${routingKey}`);
+        await channel.bindQueue(queue as string, exchange, `#.${routingKey}`);
+      });
+      return true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  async #restore(route: Route): Promise<true | MessageFault> {
+    this.#topology.forget(route);
+    const fault = await this.#topology.ensure(route);
+    if (fault !== null) return fault;
+    this.#levels = null;
+    await this.#ensureLevels();
+    if (await this.#bind(route)) return true;
+    const message = `Queue ${JSON.stringify(route.queue)} or the way to it is gone`;
+    return new MessageFault('ERR_CELERY_OUTBOX_UNROUTABLE', message);
+  }
+
   async #ensureLevels(): Promise<void> {
+    const levels = (this.#levels ??= this.#lookForLevels());
+    try {
+      await levels;
+    } catch (error) {
+      if (this.#levels === levels) this.#levels = null;
+      throw error;
+    }
+  }
+
+  async #lookForLevels(): Promise<void> {
     if (!this.#isBroken && (await this.#hasLevels())) return;
     await this.#topology.run(declareLevels);
     this.#isBroken = false;
@@ -82,13 +119,22 @@ export class DelayedDelivery {
 
   async #hasLevels(): Promise<boolean> {
     try {
-      await this.#topology.run((channel) => channel.checkExchange(FIRST_EXCHANGE));
+      await this.#topology.run(async (channel) => {
+        await channel.checkExchange(FIRST_EXCHANGE);
+        await channel.checkExchange(DELIVERY_EXCHANGE);
+      });
       return true;
     } catch (error) {
-      if (!isChannelError(error) || error.code !== NOT_FOUND) throw error;
-      return false;
+      if (isNotFound(error)) return false;
+      throw error;
     }
   }
+}
+
+/** The way through the levels that hold a message for so many seconds. */
+export function detourOf({ routingKey }: Route, seconds: number): Detour {
+  const bits = Array.from(seconds.toString(2).padStart(LEVELS, '0')).join('.');
+  return { exchange: FIRST_EXCHANGE, routingKey: `${bits}.${routingKey}`, delayMs: seconds * 1000 };
 }
 
 /** The same as a worker of Celery >= 5.5 declares. */
@@ -116,4 +162,8 @@ async function declareLevels(channel: Channel): Promise<void> {
 
 function levelName(level: number): string {
   return `celery_delayed_${String(level)}`;
+}
+
+function isNotFound(error: unknown): boolean {
+  return isChannelError(error) && error.code === NOT_FOUND;
 }

@@ -1,7 +1,8 @@
 import type { CeleryMessage, Route } from '../../message/celery-message';
-import { BrokerOutage, type MessageFault } from '../broker-error';
+import { BrokerOutage, MessageFault } from '../broker-error';
 import type { PublishOutcome } from '../port';
 import type { AmqpSession } from './amqp-session';
+import { detourOf } from './delayed-delivery';
 import { inParallel } from './in-parallel';
 import { type LaneOutcome, unencodable } from './lane-outcome';
 import { OneByOne } from './one-by-one';
@@ -11,9 +12,14 @@ import { keyOf } from './topology';
 /** How many routes or exchanges one call works on at a time: each takes a channel. */
 const MAX_PARALLEL = 16;
 
+/** Where messages cannot go, by {@link keyOf} their route. */
+type Faults = ReadonlyMap<string, MessageFault>;
+/** For routes of delayed messages: whether there is a way round, or why they would not arrive. */
+type Ways = ReadonlyMap<string, boolean | MessageFault>;
+
 /**
- * Publishes messages over one connection: looks at routes that are new to it, then sends each exchange's messages
- * through its lane.
+ * Publishes messages over one connection: looks at routes that are new to it, makes sure of those with a delay, then
+ * sends each exchange's messages through its lane.
  *
  * @throws BrokerOutage if none of them could be sent
  */
@@ -23,18 +29,13 @@ export async function publishOver(
 ): Promise<PublishOutcome[]> {
   if (session.outage !== null) throw session.outage;
   const faults = await ensureRoutes(session, messages);
+  const ways = await openWays(session, messages, faults);
   const outcomes = new Array<PublishOutcome>(messages.length);
   const lanes = new Map<string, { readonly indexes: number[]; readonly parcels: Parcel[] }>();
   const now = Date.now();
   for (const [index, message] of messages.entries()) {
     const error = faults.get(keyOf(message.route));
-    if (error !== undefined) {
-      outcomes[index] = { status: 'fault', error };
-      continue;
-    }
-    const detour =
-      message.etaMs === null ? null : await session.ask(() => session.delay.detour(message, now));
-    const parcel = tryParcel(message, detour);
+    const parcel = error === undefined ? pack(session, message, ways, now) : fault(error);
     if ('status' in parcel) {
       outcomes[index] = parcel;
       continue;
@@ -51,6 +52,18 @@ export async function publishOver(
   return outcomes;
 }
 
+function pack(
+  session: AmqpSession,
+  message: CeleryMessage,
+  ways: Ways,
+  now: number,
+): Parcel | PublishOutcome {
+  const seconds = session.delay.secondsOf(message, now);
+  const way = seconds > 0 && (ways.get(keyOf(message.route)) ?? false);
+  if (way instanceof MessageFault) return fault(way);
+  return tryParcel(message, way ? detourOf(message.route, seconds) : null);
+}
+
 /** A message that cannot be written fails alone. */
 function tryParcel(message: CeleryMessage, detour: Detour | null): Parcel | PublishOutcome {
   try {
@@ -60,10 +73,11 @@ function tryParcel(message: CeleryMessage, detour: Detour | null): Parcel | Publ
   }
 }
 
-async function ensureRoutes(
-  session: AmqpSession,
-  messages: readonly CeleryMessage[],
-): Promise<Map<string, MessageFault>> {
+function fault(error: MessageFault): PublishOutcome {
+  return { status: 'fault', error };
+}
+
+async function ensureRoutes(session: AmqpSession, messages: readonly CeleryMessage[]): Promise<Faults> {
   const fresh = new Map<string, Route>();
   for (const { route } of messages) if (!session.topology.has(route)) fresh.set(keyOf(route), route);
   const faults = new Map<string, MessageFault>();
@@ -72,6 +86,24 @@ async function ensureRoutes(
     if (fault !== null) faults.set(key, fault);
   });
   return faults;
+}
+
+async function openWays(
+  session: AmqpSession,
+  messages: readonly CeleryMessage[],
+  faults: Faults,
+): Promise<Ways> {
+  const delayed = new Map<string, Route>();
+  const now = Date.now();
+  for (const message of messages) {
+    const key = keyOf(message.route);
+    if (!faults.has(key) && session.delay.secondsOf(message, now) > 0) delayed.set(key, message.route);
+  }
+  const ways = new Map<string, boolean | MessageFault>();
+  await inParallel(delayed, MAX_PARALLEL, async ([key, route]) => {
+    ways.set(key, await session.ask(() => session.delay.open(route)));
+  });
+  return ways;
 }
 
 async function sendAll(

@@ -85,8 +85,7 @@ export class Topology {
       return null;
     } catch (error) {
       if (isChannelError(error)) return toFault(error, exchange, queue);
-      // amqplib throws these before it writes anything; what it rejects with when the connection is lost is neither.
-      if (error instanceof RangeError || error instanceof TypeError) return invalid(error);
+      if (isUnwritable(error)) return invalid(error);
       throw error;
     }
   }
@@ -139,6 +138,14 @@ export class Topology {
 /** What is configured of a queue, which may be called `constructor`. */
 export function configured(queues: Queues, queue: string): QueueOptions {
   return Object.hasOwn(queues, queue) ? (queues[queue] as QueueOptions) : {};
+}
+
+/**
+ * Whether it is of an operation that amqplib cannot write: it throws these before it writes anything; what it rejects
+ * with when the connection is lost is neither.
+ */
+export function isUnwritable(error: unknown): boolean {
+  return error instanceof RangeError || error instanceof TypeError;
 }
 
 /** Routes of one key need the same things to be there. */
