@@ -6,7 +6,6 @@ import {
   PUBLISHED,
   type PublishOutcome,
 } from '../../lib/testing';
-
 import { createGate } from './gate';
 
 type Answer = (message: CeleryMessage, attempt: number) => PublishOutcome | Promise<PublishOutcome>;
@@ -44,14 +43,19 @@ export class ScriptedBroker implements Broker {
   }
 
   /** Holds every message back from now on. */
-  hold(): { readonly arrived: Promise<void>; release(): void } {
+  hold(): { readonly arrived: Promise<void>; readonly release: () => void } {
     const [arrival, leave] = [createGate(), createGate()];
     this.answer = async () => {
       arrival.open();
       await leave.opened;
       return PUBLISHED;
     };
-    return { arrived: arrival.opened, release: leave.open };
+    return {
+      arrived: arrival.opened,
+      release: () => {
+        leave.open();
+      },
+    };
   }
 
   connect(): Promise<void> {
