@@ -26,6 +26,13 @@ export interface CeleryOptions {
   routes?: Readonly<Record<string, RouteOptions>>;
   /** Handed to the driver: socket and TLS options for AMQP, ioredis's options (Sentinel, TLS, …) for Redis. */
   brokerOptions?: Readonly<Record<string, unknown>>;
+  /**
+   * Handed to the driver of the result backend, for chords and for `AsyncResult.get()`: ioredis's options (Sentinel,
+   * TLS, …) for Redis, socket and TLS options for AMQP.
+   *
+   * @defaultValue `brokerOptions`, without `db`, if broker and backend are on the same Redis server; else none
+   */
+  backendOptions?: Readonly<Record<string, unknown>>;
   /** Celery's `broker_transport_options` for Redis. */
   transportOptions?: TransportOptions;
   /** How long the broker may take to connect. @defaultValue 5000 */
@@ -51,11 +58,18 @@ export interface TransportOptions {
   sep?: string;
 }
 
+export interface BackendSettings {
+  readonly url: string;
+  /** The driver's. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly connectTimeoutMs: number;
+}
+
 export interface CelerySettings {
   /** The empty string for a broker of the user's own. */
   readonly broker: string;
   readonly createOwnBroker: (() => Broker) | null;
-  readonly backend: string | undefined;
+  readonly backend: BackendSettings | undefined;
   readonly routing: RoutingSettings;
   readonly brokerOptions: Readonly<Record<string, unknown>>;
   readonly transport: Readonly<Required<TransportOptions>>;
@@ -90,6 +104,7 @@ const url = (driver: string): Rule => ({
 });
 const brokerUrl = url('brokerOptions');
 const byName = (what: string): Rule => ({ expected: `an object of ${what} by name`, check: isRecord });
+const driverOptions: Rule = { expected: "an object of the driver's options", check: isRecord };
 
 /** @internal */
 export const CELERY_RULES: Rules = {
@@ -102,7 +117,8 @@ export const CELERY_RULES: Rules = {
   queue: text,
   queues: byName('queues'),
   routes: byName('routes'),
-  brokerOptions: { expected: "an object of the driver's options", check: isRecord },
+  brokerOptions: driverOptions,
+  backendOptions: driverOptions,
   transportOptions: { expected: 'an object { globalKeyprefix?, prioritySteps?, sep? }', check: isRecord },
   connectTimeoutMs: milliseconds,
   sendTimeoutMs: milliseconds,
@@ -163,10 +179,14 @@ export function parseCeleryOptions(celery: CeleryOptions): CelerySettings {
   for (const [name, route] of Object.entries(routes))
     assertOptions(`celery.routes.${name}`, ROUTE_RULES, route);
   assertOptions('celery.transportOptions', TRANSPORT_RULES, transportOptions);
+  const connectTimeoutMs = celery.connectTimeoutMs ?? 5_000;
   return Object.freeze({
     broker: typeof celery.broker === 'string' ? celery.broker : '',
     createOwnBroker: typeof celery.broker === 'function' ? celery.broker : null,
-    backend: celery.backend,
+    backend:
+      celery.backend === undefined
+        ? undefined
+        : { url: celery.backend, options: backendOptions(celery, celery.backend), connectTimeoutMs },
     routing: {
       defaultQueue: celery.queue ?? 'celery',
       queues: structuredClone(queues),
@@ -178,10 +198,25 @@ export function parseCeleryOptions(celery: CeleryOptions): CelerySettings {
       prioritySteps: [...(transportOptions.prioritySteps ?? [0, 3, 6, 9])],
       sep: transportOptions.sep ?? '\x06\x16',
     },
-    connectTimeoutMs: celery.connectTimeoutMs ?? 5_000,
+    connectTimeoutMs,
     sendTimeoutMs: celery.sendTimeoutMs ?? 10_000,
     nestHeaders: celery.nestHeaders ?? true,
   });
+}
+
+function backendOptions(
+  { broker, brokerOptions, backendOptions: given }: CeleryOptions,
+  backend: string,
+): Record<string, unknown> {
+  if (given !== undefined) return { ...given };
+  if (typeof broker !== 'string' || !isSameRedis(broker, backend)) return {};
+  const { db: _, ...shared } = { ...brokerOptions };
+  return shared;
+}
+
+function isSameRedis(one: string, other: string): boolean {
+  const [{ protocol, host }, compared] = [new URL(one), new URL(other)];
+  return /^rediss?:$/.test(protocol) && protocol === compared.protocol && host === compared.host;
 }
 
 function isUrl(value: unknown): value is string {

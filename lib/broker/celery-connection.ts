@@ -1,4 +1,6 @@
+import type { BackendSettings } from '../celery-options';
 import { type CeleryBackend, Client } from './celery-node';
+import { isRedis, redisTarget } from './redis/redis-target';
 
 /** celery-node's backends as they are at run time; their types hide what has to be guarded. */
 interface Guarded {
@@ -11,7 +13,7 @@ interface AmqpEmitter {
   close(): Promise<unknown>;
 }
 interface RedisEmitter {
-  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'error' | 'end', listener: (error?: Error) => void): unknown;
   disconnect(): void;
 }
 
@@ -23,8 +25,39 @@ export interface CeleryConnection<T> {
   cut(): void;
 }
 
-export function connectBackend(url: string, onLost: (error: Error) => void): CeleryConnection<CeleryBackend> {
-  return guard(new Client(url, url).backend, onLost);
+/** @throws what the driver says of options that it cannot use */
+export function connectBackend(
+  settings: BackendSettings,
+  onLost: (error: Error) => void,
+): CeleryConnection<CeleryBackend> {
+  const { url, options } = isRedis(settings.url) ? redisBackend(settings) : settings;
+  const client = new Client(url, url);
+  client.conf.CELERY_BACKEND_OPTIONS = options;
+  return guard(client.backend, onLost);
+}
+
+/**
+ * The server that chord sizes are written to, in options only: celery-node's ioredis 4 reads neither the user nor
+ * `ssl_cert_reqs` from a URL.
+ */
+function redisBackend({ url, options, connectTimeoutMs }: BackendSettings): { url: string; options: object } {
+  const { driver, login } = redisTarget(url, options, connectTimeoutMs);
+  const { username, password, db, connectionName } = login;
+  return {
+    url: 'redis://',
+    options: {
+      family: 0,
+      ...driver,
+      ...(password !== undefined && { username, password }),
+      // ioredis 4 takes NaN for 0; this one Redis refuses.
+      db: Number.isNaN(db) ? -1 : db,
+      connectionName,
+      // celery-node asks before it is connected. The check comes after login and choice of the database.
+      lazyConnect: false,
+      enableOfflineQueue: true,
+      enableReadyCheck: true,
+    },
+  };
 }
 
 // celery-node listens to none of its connections: one refused or reset is an unhandled rejection or an
@@ -46,6 +79,7 @@ function guard<T extends { isReady(): Promise<unknown> }>(
     }, lost);
   }
   redis?.on('error', lost);
+  redis?.on('end', lost);
   return {
     target,
     async ready() {

@@ -1,3 +1,4 @@
+import type { BackendSettings } from '../celery-options';
 import { settledWithin, within } from '../deadline';
 import { CeleryOutboxError } from '../errors';
 import { logEvent, type Logger } from '../telemetry/logger';
@@ -22,21 +23,21 @@ interface TaskMeta {
 
 /** Connects to the result backend when the first result is asked for, and never before. */
 export class ResultBackend implements CeleryBackend {
-  readonly #url: string | undefined;
+  readonly #settings: BackendSettings | undefined;
   readonly #logger: Logger;
   readonly #onClose = new Set<(closed: CeleryOutboxError) => void>();
   #connection: CeleryConnection<CeleryBackend> | undefined;
   #isClosed = false;
 
-  constructor(url: string | undefined, logger: Logger) {
-    this.#url = url;
+  constructor(settings: BackendSettings | undefined, logger: Logger) {
+    this.#settings = settings;
     this.#logger = logger;
   }
 
   /** @throws ERR_CELERY_OUTBOX_NO_BACKEND, ERR_CELERY_OUTBOX_CLOSED */
-  assertUsable(): string {
+  assertUsable(): BackendSettings {
     if (this.#isClosed) throw closedError();
-    if (this.#url !== undefined) return this.#url;
+    if (this.#settings !== undefined) return this.#settings;
     throw new CeleryOutboxError(
       'ERR_CELERY_OUTBOX_NO_BACKEND',
       'A result was asked for, but celery.backend was not given to createOutbox',
@@ -52,8 +53,9 @@ export class ResultBackend implements CeleryBackend {
   // that is away has no answer yet, so the poll goes on until its own timeout.
   getTaskMeta = async (taskId: string): Promise<object> => {
     if (this.#isClosed) return NO_ANSWER;
-    const connection = this.#connect();
+    let connection: CeleryConnection<CeleryBackend> | undefined;
     try {
+      connection = this.#connect();
       return await connection.target.getTaskMeta(taskId);
     } catch (error) {
       // Of one that was ended meanwhile, by us or as lost, there is nothing new to say.
@@ -68,8 +70,8 @@ export class ResultBackend implements CeleryBackend {
    * @throws BackendOutage
    */
   async ask(taskId: string): Promise<TaskMeta | null> {
-    const connection = this.#connect();
     try {
+      const connection = this.#connect();
       const answer = connection.target.getTaskMeta(taskId) as Promise<TaskMeta | null>;
       return await within(answer, ANSWER_TIMEOUT_MS, () => {
         this.#drop(connection);

@@ -5,12 +5,14 @@ import { BackendOutage, BrokerOutage } from '../../lib/broker/broker-error';
 import { ChordSizes } from '../../lib/broker/redis/chord-sizes';
 import { type CeleryOptions, parseCeleryOptions } from '../../lib/celery-options';
 import { startServices } from '../../services';
+import { createCertificate } from '../support/certificate';
 import { closedPort } from '../support/closed-port';
 import { eventually } from '../support/eventually';
 import { openSockets } from '../support/open-sockets';
 import { createAdmin } from '../support/redis-broker';
 import { service } from '../support/services';
 import { createSilentServer } from '../support/silent-server';
+import { createSwitchProxy } from '../support/switch-proxy';
 
 const OUTAGE = 'ERR_CELERY_OUTBOX_BACKEND_OUTAGE';
 
@@ -152,5 +154,31 @@ describe('sizes of chords', () => {
     expect(error).to.have.nested.property('cause.code', 'ERR_CELERY_OUTBOX_BROKER_ACCESS');
     const other = open({ broker: 'redis://other.invalid', backend: `${url}/5`, brokerOptions });
     expect(await other.sizes.write(new Map([['g', 2]]))).to.equal(null);
+  });
+
+  it('have options of their own, which come before those of the broker', async () => {
+    const wrong = { password: 'a password that the server does not ask for' };
+    const backendOptions = { db: 5 };
+    for (const broker of [url, 'amqp://not-used.invalid']) {
+      const group = randomUUID();
+      const { sizes } = open({ broker, backend: url, brokerOptions: wrong, backendOptions });
+      expect(await sizes.write(new Map([[group, 2]]))).to.equal(null);
+      expect(await redis.get(`celery-taskset-meta-${group}.s`)).to.equal('2');
+    }
+  });
+
+  it('are written over TLS to a server whose certificate the options know', async () => {
+    const certificate = createCertificate();
+    if (certificate === undefined) return;
+    const proxy = await createSwitchProxy(url, certificate);
+    try {
+      const backend = `rediss://localhost:${String(proxy.port)}/5`;
+      const backendOptions = { tls: { ca: certificate.cert } };
+      const { sizes } = open({ backend, backendOptions });
+      expect(await sizes.write(new Map([['g', 2]]))).to.equal(null);
+      await sizes.close();
+    } finally {
+      await proxy.close();
+    }
   });
 });

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import Redis from 'ioredis';
-import { createOutbox, type Outbox } from '../../lib';
+import { type CeleryOptions, createOutbox, type Outbox } from '../../lib';
+import { createCertificate } from '../support/certificate';
 import { closedPort } from '../support/closed-port';
 import { createDatabase, type TestDatabase } from '../support/database';
 import { eventually } from '../support/eventually';
 import { recordingLogger } from '../support/log';
 import { openSockets } from '../support/open-sockets';
-import { rejection } from '../support/rejection';
 import { watchTimers } from '../support/redis-broker';
+import { redisBinary, startRedisProcess } from '../support/redis-process';
+import { rejection } from '../support/rejection';
 import { service } from '../support/services';
 import { createSwitchProxy } from '../support/switch-proxy';
 
@@ -27,9 +29,9 @@ describe('results of tasks', () => {
     await outbox.close();
   });
 
-  function open(backend?: string): Outbox {
+  function open(backend?: string, options: Partial<CeleryOptions> = {}): Outbox {
     logger = recordingLogger();
-    const celery = backend === undefined ? undefined : { broker: backend, backend };
+    const celery = backend === undefined ? undefined : { broker: backend, backend, ...options };
     outbox = createOutbox({ knex: db.knex, logger, ...(celery && { celery }) });
     return outbox;
   }
@@ -125,6 +127,140 @@ describe('results of tasks', () => {
         await getting;
         proxy.cut();
         await closing;
+      } finally {
+        await proxy.close();
+      }
+    });
+
+    describe('are got with the options of the backend:', () => {
+      let taskId: string;
+
+      beforeEach(async () => {
+        taskId = randomUUID();
+        await finish(taskId, 'SUCCESS', 42);
+        await outbox.close();
+      });
+      const get = (backend: string, options?: Partial<CeleryOptions>): Promise<unknown> =>
+        open(backend, options).celery.asyncResult(taskId).get(10_000, 5);
+      const refuses = async (backend: string, options?: Partial<CeleryOptions>): Promise<void> => {
+        const getting = open(backend, options).celery.asyncResult(taskId).get(200, 5);
+        expect(await messageOf(getting)).to.equal('TIMEOUT');
+        expect(logger.lines[0]).to.include({ message: 'celery_outbox_connection_error' });
+      };
+
+      const certificate = createCertificate();
+      if (certificate !== undefined) {
+        it('over TLS, when the certificate is known, and not when it is not', async () => {
+          const proxy = await createSwitchProxy(url, certificate);
+          const known = { tls: { ca: certificate.cert } };
+          try {
+            const backend = `rediss://localhost:${String(proxy.port)}/0`;
+            const got: [string, Partial<CeleryOptions>][] = [
+              [backend, { brokerOptions: known }],
+              [backend, { broker: 'amqp://not-used.invalid', backendOptions: known }],
+              [`${backend}?ssl_cert_reqs=CERT_NONE`, {}],
+            ];
+            for (const [at, options] of got) {
+              expect(await get(at, options)).to.equal(42);
+              expect(logger.lines).to.deep.equal([]);
+              await outbox.close();
+            }
+            const refused: [string, Partial<CeleryOptions>][] = [
+              [backend, {}],
+              [`${backend}?ssl_cert_reqs=CERT_OPTIONAL`, {}],
+              [backend, { brokerOptions: known, backendOptions: {} }],
+              [backend, { broker: 'rediss://other.invalid', brokerOptions: known }],
+            ];
+            for (const [at, options] of refused) {
+              await refuses(at, options);
+              expect(logger.lines[0]?.fields)
+                .to.have.property('error')
+                .that.has.property('code', 'DEPTH_ZERO_SELF_SIGNED_CERT');
+              await outbox.close();
+            }
+          } finally {
+            await proxy.close();
+          }
+        });
+      }
+
+      if (redisBinary !== undefined) {
+        it('from the master that a Sentinel knows', async () => {
+          const timersEnd = await watchTimers();
+          const { port } = new URL(url);
+          const sentinel = await startRedisProcess([`sentinel monitor m 127.0.0.1 ${port} 1`], '--sentinel');
+          const sentinels = [
+            { host: '127.0.0.1', port: await closedPort() },
+            { host: '127.0.0.1', port: sentinel.port },
+          ];
+          try {
+            const brokerOptions = { sentinels, name: 'm' };
+            expect(await get('redis://not-used.invalid/0', { brokerOptions })).to.equal(42);
+            await outbox.close();
+          } finally {
+            await sentinel.close();
+          }
+          await timersEnd();
+        });
+      }
+
+      it('as the user of the URL, or of the options', async () => {
+        const { host } = new URL(url);
+        await redis.call(
+          'ACL',
+          'SETUSER',
+          'reader',
+          'on',
+          '>p@ss',
+          '~celery-task-meta-*',
+          '+get',
+          '+info',
+          '+ping',
+        );
+        try {
+          expect(await get(`redis://reader:p%40ss@${host}`)).to.equal(42);
+          await outbox.close();
+          const backendOptions = { username: 'reader', password: 'p@ss' };
+          expect(await get(`redis://${host}`, { backendOptions })).to.equal(42);
+          expect(logger.lines).to.deep.equal([]);
+          await outbox.close();
+        } finally {
+          await redis.call('ACL', 'DELUSER', 'reader');
+        }
+      });
+
+      it('from no other database than the one that was meant', async () => {
+        for (const db of ['4000', 'celery']) {
+          await refuses(`${url}/${db}`);
+          await outbox.close();
+        }
+        expect(await get(url, { brokerOptions: { db: 7 } })).to.equal(42);
+        await outbox.close();
+        open(url, { backendOptions: { db: 7 } });
+        expect(await outbox.celery.asyncResult(taskId).status()).to.equal(null);
+      });
+
+      it('which may be of no use', async () => {
+        const backendOptions = { sentinels: [{ host: '127.0.0.1', port: 1 }] };
+        await refuses(url, { backendOptions });
+        const asked = outbox.celery.asyncResult(taskId).status();
+        const error = await rejection('ERR_CELERY_OUTBOX_BACKEND_OUTAGE', asked);
+        expect(error.message).to.include('name of master');
+      });
+    });
+
+    it('come over a new connection when the first was ended', async () => {
+      const proxy = await createSwitchProxy(url);
+      await outbox.close();
+      open(proxy.url);
+      try {
+        const result = outbox.celery.asyncResult(randomUUID());
+        await result.status();
+        proxy.cut();
+        await finish(result.taskId, 'SUCCESS', 1);
+        expect(await result.get(10_000, 5)).to.equal(1);
+        expect(proxy.accepted).to.equal(2);
+        await outbox.close();
       } finally {
         await proxy.close();
       }

@@ -37,6 +37,7 @@ const wrong: Wrong = {
   queues: record,
   routes: record,
   brokerOptions: record,
+  backendOptions: record,
   transportOptions: record,
   connectTimeoutMs: milliseconds,
   sendTimeoutMs: milliseconds,
@@ -118,13 +119,14 @@ describe('options of celery', () => {
         exact: { exchange: '', routingKey: 'k', priority: 255 },
       },
       brokerOptions: { ca: ['…'] },
+      backendOptions: { tls: { ca: '…' } },
       transportOptions: { globalKeyprefix: 'pre_', prioritySteps: [0, 1, 9], sep: ':' },
       connectTimeoutMs: 1,
       sendTimeoutMs: 2 ** 31 - 1,
       nestHeaders: false,
     });
     expect(settings).to.deep.include({
-      backend: 'rediss://:p@h:6380/1',
+      backend: { url: 'rediss://:p@h:6380/1', options: { tls: { ca: '…' } }, connectTimeoutMs: 1 },
       brokerOptions: { ca: ['…'] },
       transport: { globalKeyprefix: 'pre_', prioritySteps: [0, 1, 9], sep: ':' },
       connectTimeoutMs: 1,
@@ -133,6 +135,27 @@ describe('options of celery', () => {
     });
     expect(settings.routing).to.deep.include({ defaultQueue: 'jobs', queues });
     expect(findRoute(settings.routing, 'video.cut')).to.deep.equal({ queue: 'video', priority: 0 });
+  });
+
+  it('have those of the broker for a backend on the same Redis server, except its database', () => {
+    const brokerOptions = { tls: { ca: '…' }, db: 7 };
+    const options = (broker: unknown, backend: string, more = {}): unknown =>
+      parse({ broker, backend, brokerOptions, ...more }).backend?.options;
+    expect(options('rediss://h:1/0', 'rediss://:p@h:1/5')).to.deep.equal({ tls: { ca: '…' } });
+    expect(options('redis://h', 'redis://h', { brokerOptions: undefined })).to.deep.equal({});
+    for (const [broker, backend] of [
+      ['redis://h', 'rediss://h'],
+      ['redis://h', 'redis://other'],
+      ['redis://h:1', 'redis://h:2'],
+      ['amqp://h', 'redis://h'],
+      ['amqps://h', 'amqps://h'],
+      [() => undefined, 'redis://h'],
+    ] as const) {
+      expect(options(broker, backend), `${String(broker)} ${backend}`).to.deep.equal({});
+    }
+    const backendOptions = { db: 3 };
+    expect(options('redis://h', 'redis://h', { backendOptions })).to.deep.equal({ db: 3 });
+    expect(options('redis://h', 'redis://h', { backendOptions: {} })).to.deep.equal({});
   });
 
   it('count undefined as not given, except the broker', () => {
@@ -212,7 +235,8 @@ describe('options of celery', () => {
         'redis://:%F0%9F%98%80@h/1',
         'amqp://u:pä@h',
       ]) {
-        expect(parse({ [option]: url })).to.have.property(option, url);
+        const settings = parse({ [option]: url });
+        expect(option === 'broker' ? settings.broker : settings.backend?.url).to.equal(url);
       }
     });
   }

@@ -3,7 +3,7 @@ import { BackendOutage, MessageFault } from '../broker-error';
 import type { Reconnector } from '../reconnector';
 import { reasonOf } from './failure';
 import { type RedisConnection, redisConnections } from './redis-connection';
-import { redisTarget } from './redis-target';
+import { isRedis, redisTarget } from './redis-target';
 
 /** Celery's default for `result_expires`. */
 const EXPIRES_S = 86_400;
@@ -11,18 +11,15 @@ const EXPIRES_S = 86_400;
 /**
  * Tells the result backend how many parts each chord has, which it must know before the first part is published:
  * else the chord's body never runs.
- *
- * `celery.brokerOptions` hold here too if the backend is on the broker's server.
  */
 export class ChordSizes {
   readonly #connections: Reconnector<RedisConnection> | undefined;
 
   /** @param onConnectionError - called once for each failed attempt to connect and each loss of a connection */
   constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
-    const { backend, broker, brokerOptions, connectTimeoutMs } = settings;
-    if (backend === undefined || !/^rediss?:/.test(backend)) return;
-    const { db: _, ...shared } = brokerOptions;
-    const target = redisTarget(backend, isSameServer(backend, broker) ? shared : {}, connectTimeoutMs);
+    const { backend } = settings;
+    if (backend === undefined || !isRedis(backend.url)) return;
+    const target = redisTarget(backend.url, backend.options, backend.connectTimeoutMs);
     this.#connections = redisConnections(target, settings, (error) => {
       onConnectionError(asBackendOutage(error));
     });
@@ -68,12 +65,4 @@ export class ChordSizes {
 /** What is an outage of Redis to its connection is none of the broker. */
 function asBackendOutage(error: unknown): BackendOutage {
   return new BackendOutage(`The result backend cannot be told of a chord: ${reasonOf(error)}`, error);
-}
-
-function isSameServer(one: string, other: string): boolean {
-  // A broker of the user's own has no URL.
-  if (!URL.canParse(other)) return false;
-  const { protocol, host } = new URL(one);
-  const compared = new URL(other);
-  return protocol === compared.protocol && host === compared.host;
 }

@@ -113,7 +113,7 @@ export class RedisConnection implements Replaceable {
     try {
       return new RedisConnection(target, timeouts);
     } catch (error) {
-      throw new BrokerOutage(`celery.brokerOptions cannot be used: ${reasonOf(error)}`, error);
+      throw new BrokerOutage(`The options for ${target.name} cannot be used: ${reasonOf(error)}`, error);
     }
   }
 

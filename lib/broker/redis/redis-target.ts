@@ -20,6 +20,10 @@ export interface RedisLogin {
 const DEFAULT_PORT = 6379;
 const KEEP_ALIVE_MS = 30_000;
 
+export function isRedis(url: string): boolean {
+  return /^rediss?:/.test(url);
+}
+
 /**
  * Reads a URL as kombu does: credentials percent-encoded, the database in the path, `ssl_cert_reqs` in the query.
  *
