@@ -134,8 +134,10 @@ export class Pass {
   async #work(token: string, rows: readonly ClaimedRow[], claimedAt: number): Promise<void> {
     const { store, publish, retries, report, logger, onProgress, abandoned } = this.#parts;
     const { leaseMs } = this.#settings;
+    let isTold = false;
     const onError = (error: unknown): void => {
-      logEvent(logger, 'error', 'celery_outbox_settle_failed', { error });
+      if (!isTold) logEvent(logger, 'error', 'celery_outbox_settle_failed', { error });
+      isTold = true;
     };
     const lease = new Lease({ token, ids: rows.map(({ id }) => id), claimedAt }, { store, leaseMs, onError });
     try {
@@ -143,7 +145,13 @@ export class Pass {
       const { delivered, unstarted } = await deliver(alive, publish, lease, () => this.#mayGoOn());
       this.#judge(delivered);
       const settlement = settlementOf({ delivered, unstarted: [...held, ...unstarted], dead }, retries);
-      const settled = await settle(token, settlement, { store, lease, onError, abandoned });
+      const settled = await settle(token, settlement, {
+        store,
+        lease,
+        onError,
+        onAttempt: onProgress,
+        abandoned,
+      });
       const summary = { claimed: rows.length, ...settled.summary };
       this.#summary = added(this.#summary, summary);
       report.settled(settled);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isRefusal } from '../store/database-error';
 import type { Lease } from './lease';
 import type { PassSummary } from './outcome';
 import type { Changed, RelayStore } from './relay-store';
@@ -19,22 +20,24 @@ type Step<T> = (items: readonly T[]) => Promise<Changed>;
 export interface SettleParts {
   readonly store: RelayStore;
   readonly lease: Pick<Lease, 'remainingMs'>;
-  /** Told of the first attempt that fails; there may be hundreds. */
+  /** Told of every attempt that fails; there may be hundreds. */
   readonly onError: (error: unknown) => void;
+  /** Told of every further attempt. */
+  readonly onAttempt: () => void;
   /** Nobody waits for it any more. */
   readonly abandoned: AbortSignal;
 }
 
 /**
- * Writes a settlement. While the database does not answer it is tried again, as long as the lease lasts: a row that was
- * sent and is not deleted is sent once more.
+ * Writes a settlement. While the database does not answer it is tried again, also when the lease is over, for then
+ * nobody else can have claimed the rows: one that was sent and is not deleted is sent once more. What the database
+ * refuses is given up with the lease.
  */
 export async function settle(
   token: string,
   settlement: Settlement,
-  { store, lease, onError, abandoned }: SettleParts,
+  { store, lease, onError, onAttempt, abandoned }: SettleParts,
 ): Promise<Settled> {
-  let isTold = false;
   const write = async <T extends { readonly id: string }>(
     items: readonly T[],
     step: Step<T>,
@@ -45,9 +48,10 @@ export async function settle(
         const changed = await step(items);
         return items.filter(({ id }) => changed.has(id));
       } catch (error) {
-        if (!isTold) onError(error);
-        isTold = true;
-        if (lease.remainingMs === 0 || abandoned.aborted) return [];
+        onError(error);
+        const isPointless = isRefusal((error as Error).cause) && lease.remainingMs === 0;
+        if (isPointless || abandoned.aborted) return [];
+        onAttempt();
         await sleep(RETRY_AFTER_MS, undefined, { signal: abandoned }).catch(() => undefined);
       }
     }

@@ -27,8 +27,7 @@ export const LOG_EVENTS = {
   celery_outbox_breaker_open: 'A pass was left out: the broker is away.',
   celery_outbox_breaker_closed: 'The broker is back.',
   celery_outbox_lease_lost: 'Rows were taken over by another relay before they were settled.',
-  celery_outbox_settle_failed:
-    'The outcome of a batch could not be written; it is tried again while its lease lasts.',
+  celery_outbox_settle_failed: 'The outcome of a batch could not be written; it is tried again.',
   celery_outbox_pass_failed: 'A pass ended early: the database did not answer.',
   celery_outbox_retry_policy_failed: 'retryPolicy failed; the defaults were used.',
   celery_outbox_unknown_version: 'Rows of a newer version are left alone.',

@@ -172,7 +172,8 @@ if (canRunPrivately()) {
         return PUBLISHED;
       };
       const stored = await insertTasks(knex, 10);
-      await start({ celery: { broker: () => broker }, leaseMs: 60_000 });
+      // Shorter than it is away: nobody can claim the rows meanwhile.
+      await start({ celery: { broker: () => broker }, leaseMs: 300 });
       await eventually(() => {
         expect(broker.received).to.have.length(10);
       });
