@@ -7,7 +7,7 @@ import { type BackendOutage, BrokerOutage, MessageFault } from './broker-error';
 import { createBroker } from './create-broker';
 import { nodeName } from './node-name';
 import type { Broker, PublishOutcome } from './port';
-import { ChordSizes } from './redis/chord-sizes';
+import { ChordSizes, type SizeError } from './redis/chord-sizes';
 
 /**
  * What became of a task: the outcome of its message; or an outage of the result backend, which has to know of a chord
@@ -71,14 +71,16 @@ export class Publisher {
   async #sendParts(parts: readonly Ready[], outcomes: TaskOutcome[]): Promise<void> {
     if (parts.length === 0) return;
     const sizes = new Map(parts.flatMap(({ message }) => Object.entries(message.chordSizes)));
-    const error = await this.#chordSizes.write(sizes);
-    if (error === null) {
-      await this.#send(parts, outcomes);
-      return;
+    const failed = await this.#chordSizes.write(sizes);
+    const counted: Ready[] = [];
+    for (const part of parts) {
+      const error = Object.keys(part.message.chordSizes)
+        .map((group) => failed.get(group))
+        .find((why) => why !== undefined);
+      if (error === undefined) counted.push(part);
+      else outcomes[part.index] = uncounted(error);
     }
-    const outcome: TaskOutcome =
-      error instanceof MessageFault ? { status: 'fault', error } : { status: 'outage', error };
-    for (const { index } of parts) outcomes[index] = outcome;
+    await this.#send(counted, outcomes);
   }
 
   async #send(ready: readonly Ready[], outcomes: TaskOutcome[]): Promise<void> {
@@ -101,6 +103,10 @@ const NO_OUTCOME: PublishOutcome = {
 
 function isChordPart({ chordSizes }: CeleryMessage): boolean {
   return Object.keys(chordSizes).length > 0;
+}
+
+function uncounted(error: SizeError): TaskOutcome {
+  return error instanceof MessageFault ? { status: 'fault', error } : { status: 'outage', error };
 }
 
 function invalid(error: unknown): PublishOutcome {

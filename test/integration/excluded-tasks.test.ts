@@ -22,6 +22,7 @@ import { createDatabase, type TestDatabase } from '../support/database';
 import { eventually } from '../support/eventually';
 import { recordingLogger } from '../support/log';
 import { openSockets } from '../support/open-sockets';
+import { createAdmin } from '../support/redis-broker';
 import { rejection } from '../support/rejection';
 import { service } from '../support/services';
 
@@ -266,17 +267,6 @@ describe('tasks of excludeTasks', () => {
         parseCeleryOptions({ broker: url, queue: 'excluded-chord', ...given }),
         recordingLogger(),
       );
-      const row = (options: string): StoredTask => ({
-        taskId: 'id',
-        taskName: 't',
-        args: '[]',
-        kwargs: '{}',
-        options,
-        redactedArgs: null,
-        redactedKwargs: null,
-        traceHeaders: null,
-        logContext: null,
-      });
       const outcomes = await publisher.publish([row('{}'), row('{"chord_size":{"g":1}}'), row('{"x":1}')]);
       const failure = given.backend === undefined ? 'fault' : 'outage';
       expect(outcomes.map(({ status }) => status)).to.deep.equal(['published', failure, 'fault']);
@@ -287,6 +277,36 @@ describe('tasks of excludeTasks', () => {
           .and.is.not.instanceOf(BrokerOutage);
       }
       await publisher.close();
+    }
+  });
+
+  it('publish, as do parts of other chords, although the result backend refuses one chord', async () => {
+    const { url } = await service('redis');
+    const backend = new URL(url);
+    Object.assign(backend, { username: 'one-chord', password: 'pw' });
+    const admin = createAdmin(url);
+    await admin.call('ACL', 'SETUSER', 'one-chord', 'on', '>pw', '~celery-taskset-meta-good*', '+@all');
+    const publisher = new Publisher(
+      parseCeleryOptions({ broker: url, backend: backend.href, queue: 'excluded-chord' }),
+      recordingLogger(),
+    );
+    try {
+      await takeTasks(url, 'excluded-chord');
+      const sizes = ['{"good1":1}', '{"bad":2}', '{"good2":1}', '{"bad":2}', '{"good2":1,"bad":2}'];
+      const outcomes = await publisher.publish([
+        ...sizes.map((size) => row(`{"chord_size":${size}}`)),
+        row('{}'),
+      ]);
+      expect(outcomes.map(({ status }) => status)).to.deep.equal([
+        ...['published', 'fault', 'published', 'fault', 'fault', 'published'],
+      ]);
+      expect(outcomes[1]).to.have.nested.property('error.code', 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED');
+      expect(await takeTasks(url, 'excluded-chord')).to.have.length(3);
+    } finally {
+      await publisher.close();
+      await admin.call('ACL', 'DELUSER', 'one-chord');
+      await admin.del('celery-taskset-meta-good1.s', 'celery-taskset-meta-good2.s');
+      admin.disconnect();
     }
   });
 
@@ -361,3 +381,17 @@ describe('tasks of excludeTasks', () => {
     }
   });
 });
+
+function row(options: string): StoredTask {
+  return {
+    taskId: 'id',
+    taskName: 't',
+    args: '[]',
+    kwargs: '{}',
+    options,
+    redactedArgs: null,
+    redactedKwargs: null,
+    traceHeaders: null,
+    logContext: null,
+  };
+}

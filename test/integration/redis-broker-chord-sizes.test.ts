@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import type Redis from 'ioredis';
 import { BackendOutage, BrokerOutage } from '../../lib/broker/broker-error';
-import { ChordSizes } from '../../lib/broker/redis/chord-sizes';
+import { ChordSizes, type SizeError } from '../../lib/broker/redis/chord-sizes';
 import { type CeleryOptions, parseCeleryOptions } from '../../lib/celery-options';
 import { startServices } from '../../services';
 import { createCertificate } from '../support/certificate';
@@ -47,7 +47,7 @@ describe('sizes of chords', () => {
   it('are written to the result backend for a day', async () => {
     const { sizes, errors } = open({ backend: `${url}/5` });
     const groups = new Map(Array.from({ length: 300 }, (_, index) => [randomUUID(), index + 1]));
-    expect(await sizes.write(groups)).to.equal(null);
+    expect(await sizes.write(groups)).to.have.property('size', 0);
     for (const [group, size] of groups) {
       expect(await redis.get(`celery-taskset-meta-${group}.s`)).to.equal(String(size));
     }
@@ -60,19 +60,19 @@ describe('sizes of chords', () => {
   it('need no connection until there is one to write, and none after close()', async () => {
     const others = openSockets(url);
     const { sizes } = open({ backend: `${url}/5` });
-    expect(await sizes.write(new Map())).to.equal(null);
+    expect(await sizes.write(new Map())).to.have.property('size', 0);
     expect(openSockets(url)).to.equal(others);
-    await sizes.write(new Map([['g', 1]]));
+    await writeOne(sizes);
     expect(openSockets(url)).to.equal(others + 1);
     await Promise.all([sizes.close(), sizes.close()]);
     expect(openSockets(url)).to.equal(others);
-    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+    expect(await writeOne(sizes)).to.have.property('code', OUTAGE);
   });
 
   for (const backend of [undefined, 'amqp://127.0.0.1']) {
     it(`are refused with the backend ${String(backend)}`, async () => {
       const { sizes, errors } = open({ ...(backend !== undefined && { backend }) });
-      const error = await sizes.write(new Map([['g', 1]]));
+      const error = await writeOne(sizes);
       expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED');
       expect(error?.message).to.include('celery.backend').and.include('redis://');
       expect(errors).to.deep.equal([]);
@@ -82,7 +82,7 @@ describe('sizes of chords', () => {
 
   it('are an outage while the backend is away', async () => {
     const { sizes, errors } = open({ backend: `redis://127.0.0.1:${String(await closedPort())}` });
-    const error = await sizes.write(new Map([['g', 1]]));
+    const error = await writeOne(sizes);
     expect(error).to.be.instanceOf(BackendOutage).and.not.instanceOf(BrokerOutage);
     expect(error).to.include({ code: OUTAGE, status: 503 });
     expect(error?.message).to.match(/^The result backend .*ECONNREFUSED/);
@@ -94,7 +94,7 @@ describe('sizes of chords', () => {
     const silent = await createSilentServer();
     const backend = `redis://127.0.0.1:${String(silent.port)}`;
     const { sizes } = open({ backend, connectTimeoutMs: 100 });
-    expect(await sizes.write(new Map([['g', 1]]))).to.have.property('code', OUTAGE);
+    expect(await writeOne(sizes)).to.have.property('code', OUTAGE);
     await sizes.close();
     expect(openSockets(backend)).to.equal(0);
     await silent.close();
@@ -106,9 +106,9 @@ describe('sizes of chords', () => {
     const own = createAdmin(services.redis.url);
     try {
       const { sizes, errors } = open({ backend: services.redis.url });
-      expect(await sizes.write(new Map([['g', 1]]))).to.equal(null);
+      expect(await writeOne(sizes)).to.equal(null);
       await own.config('SET', 'min-replicas-to-write', 1);
-      const error = await sizes.write(new Map([['g', 1]]));
+      const error = await writeOne(sizes);
       expect(error).to.be.instanceOf(BackendOutage).and.have.property('message').that.includes('NOREPLICAS');
       expect(errors).to.deep.equal([]);
       await own.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -123,14 +123,20 @@ describe('sizes of chords', () => {
     }
   });
 
-  it('are a fault when the backend refuses one', async () => {
-    await redis.call('ACL', 'SETUSER', 'chords', 'on', '>pw', '~other*', '+@all');
+  it('are a fault when the backend refuses one, and that one alone', async () => {
+    await redis.call('ACL', 'SETUSER', 'chords', 'on', '>pw', '~celery-taskset-meta-a*', '+@all');
     try {
       const { host } = new URL(url);
       const { sizes } = open({ backend: `redis://chords:pw@${host}/5` });
-      const error = await sizes.write(new Map([['g', 1]]));
+      const groups = ['a1', 'b', 'a2'];
+      const failed = await sizes.write(new Map(groups.map((group, index) => [group, index + 1])));
+      expect([...failed.keys()]).to.deep.equal(['b']);
+      const error = failed.get('b');
       expect(error).to.have.property('code', 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED');
       expect(error?.message).to.include('NOPERM');
+      expect(await redis.mget(groups.map((group) => `celery-taskset-meta-${group}.s`))).to.deep.equal([
+        ...['1', null, '3'],
+      ]);
     } finally {
       await redis.call('ACL', 'DELUSER', 'chords');
     }
@@ -139,7 +145,7 @@ describe('sizes of chords', () => {
   it('go to the database of the backend, not to the one of brokerOptions', async () => {
     const group = randomUUID();
     const { sizes } = open({ broker: url, backend: url, brokerOptions: { db: 7 } });
-    expect(await sizes.write(new Map([[group, 2]]))).to.equal(null);
+    expect(await writeOne(sizes, group, 2)).to.equal(null);
     const first = createAdmin(url);
     const size = await first.getdel(`celery-taskset-meta-${group}.s`);
     first.disconnect();
@@ -149,11 +155,11 @@ describe('sizes of chords', () => {
   it('have the options of the broker only on the same server', async () => {
     const brokerOptions = { password: 'a password that the server does not ask for' };
     const same = open({ broker: url, backend: `${url}/5`, brokerOptions });
-    const error = await same.sizes.write(new Map([['g', 2]]));
+    const error = await writeOne(same.sizes);
     expect(error).to.have.property('code', OUTAGE);
     expect(error).to.have.nested.property('cause.code', 'ERR_CELERY_OUTBOX_BROKER_ACCESS');
     const other = open({ broker: 'redis://other.invalid', backend: `${url}/5`, brokerOptions });
-    expect(await other.sizes.write(new Map([['g', 2]]))).to.equal(null);
+    expect(await writeOne(other.sizes)).to.equal(null);
   });
 
   it('have options of their own, which come before those of the broker', async () => {
@@ -162,7 +168,7 @@ describe('sizes of chords', () => {
     for (const broker of [url, 'amqp://not-used.invalid']) {
       const group = randomUUID();
       const { sizes } = open({ broker, backend: url, brokerOptions: wrong, backendOptions });
-      expect(await sizes.write(new Map([[group, 2]]))).to.equal(null);
+      expect(await writeOne(sizes, group, 2)).to.equal(null);
       expect(await redis.get(`celery-taskset-meta-${group}.s`)).to.equal('2');
     }
   });
@@ -175,10 +181,15 @@ describe('sizes of chords', () => {
       const backend = `rediss://localhost:${String(proxy.port)}/5`;
       const backendOptions = { tls: { ca: certificate.cert } };
       const { sizes } = open({ backend, backendOptions });
-      expect(await sizes.write(new Map([['g', 2]]))).to.equal(null);
+      expect(await writeOne(sizes)).to.equal(null);
       await sizes.close();
     } finally {
       await proxy.close();
     }
   });
 });
+
+/** Why it is not written; null if it is. */
+async function writeOne(sizes: ChordSizes, group = 'g', size = 1): Promise<SizeError | null> {
+  return (await sizes.write(new Map([[group, size]]))).get(group) ?? null;
+}

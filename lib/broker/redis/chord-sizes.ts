@@ -8,6 +8,9 @@ import { isRedis, redisTarget } from './redis-target';
 /** Celery's default for `result_expires`. */
 const EXPIRES_S = 86_400;
 
+/** Why a chord's size is not written: its parts must not be published. */
+export type SizeError = BackendOutage | MessageFault;
+
 /**
  * Tells the result backend how many parts each chord has, which it must know before the first part is published:
  * else the chord's body never runs.
@@ -29,37 +32,48 @@ export class ChordSizes {
    * Connects when it is first needed. Settles within the connect timeout and the send timeout; never rejects.
    *
    * @param sizes - by group id
-   * @returns null when all are written
+   * @returns why a size is not written, by group id; empty when all are
    */
-  async write(sizes: ReadonlyMap<string, number>): Promise<BackendOutage | MessageFault | null> {
-    if (sizes.size === 0) return null;
-    if (this.#connections === undefined) {
-      return new MessageFault(
-        'ERR_CELERY_OUTBOX_MESSAGE_REFUSED',
-        'A chord needs a result backend in Redis: give createOutbox celery.backend, a redis:// or rediss:// URL',
-      );
-    }
+  async write(sizes: ReadonlyMap<string, number>): Promise<ReadonlyMap<string, SizeError>> {
+    if (sizes.size === 0) return new Map();
+    if (this.#connections === undefined) return forAll(sizes, noBackend());
     try {
-      return await this.#connections.use(async (connection) => {
-        const answers = [...sizes].map(([group, size]) =>
-          connection.ask('the size of a chord', (redis) =>
-            redis.setex(`celery-taskset-meta-${group}.s`, EXPIRES_S, size),
-          ),
-        );
-        for (const answer of await Promise.all(answers)) {
-          if (answer.status === 'fault') return answer.error;
-          if (answer.status === 'outage') return asBackendOutage(answer.error);
-        }
-        return null;
-      });
+      return await this.#connections.use((connection) => writeOver(connection, sizes));
     } catch (error) {
-      return asBackendOutage(error);
+      return forAll(sizes, asBackendOutage(error));
     }
   }
 
   async close(): Promise<void> {
     await this.#connections?.close();
   }
+}
+
+async function writeOver(
+  connection: RedisConnection,
+  sizes: ReadonlyMap<string, number>,
+): Promise<Map<string, SizeError>> {
+  const failed = new Map<string, SizeError>();
+  const writing = [...sizes].map(async ([group, size]) => {
+    const answer = await connection.ask('the size of a chord', (redis) =>
+      redis.setex(`celery-taskset-meta-${group}.s`, EXPIRES_S, size),
+    );
+    if (answer.status === 'fault') failed.set(group, answer.error);
+    if (answer.status === 'outage') failed.set(group, asBackendOutage(answer.error));
+  });
+  await Promise.all(writing);
+  return failed;
+}
+
+function forAll(sizes: ReadonlyMap<string, number>, error: SizeError): Map<string, SizeError> {
+  return new Map([...sizes.keys()].map((group) => [group, error]));
+}
+
+function noBackend(): MessageFault {
+  return new MessageFault(
+    'ERR_CELERY_OUTBOX_MESSAGE_REFUSED',
+    'A chord needs a result backend in Redis: give createOutbox celery.backend, a redis:// or rediss:// URL',
+  );
 }
 
 /** What is an outage of Redis to its connection is none of the broker. */
