@@ -1,12 +1,14 @@
 import { expect } from 'chai';
 import { canRunPrivately } from '../services/fixtures/platforms';
 import { AmqpAdmin } from '../support/amqp-admin';
-import { createMessages, idsOf, tally, useBrokers } from '../support/amqp-broker';
+import { createMessage, createMessages, idsOf, routeTo, tally, useBrokers } from '../support/amqp-broker';
 import { eventually } from '../support/eventually';
 import { type OwnRabbitmq, ownRabbitmq } from '../support/own-rabbitmq';
 import { createSwitchProxy, type SwitchProxy } from '../support/switch-proxy';
+import { createWiredProxy } from '../support/wired-proxy';
 
 const OUTAGE = 'ERR_CELERY_OUTBOX_BROKER_OUTAGE';
+const UNROUTABLE = 'ERR_CELERY_OUTBOX_UNROUTABLE';
 const SEND_TIMEOUT_MS = 2_000;
 
 if (canRunPrivately()) {
@@ -63,6 +65,47 @@ if (canRunPrivately()) {
         expect(tally(await broker.publish(again))).to.deep.equal({ published: 3 });
       }, 15_000);
       expect(await admin.takeIds(queue)).to.include.members(idsOf(again));
+    });
+
+    it('while messages are sent again, one by one, of a closed channel: the rest is an outage in time', async () => {
+      // Slow enough that they are still being sent when the alarm is on.
+      const slow = await createWiredProxy(rabbitmq.url, (client, server) => {
+        client.pipe(server);
+        server.on('data', (data) => setTimeout(() => client.write(data), 3));
+      });
+      try {
+        const { broker, errors } = createBroker({ broker: slow.url, sendTimeoutMs: SEND_TIMEOUT_MS });
+        const { exchange } = await admin.bound('#');
+        const batch = Array.from({ length: 1_000 }, (_, key) =>
+          createMessage({ route: routeTo(exchange, String(key)) }),
+        );
+        await broker.publish(batch.slice(0, 1));
+        await admin.channel.deleteExchange(exchange);
+
+        const publishing = broker.publish(batch);
+        await alarm(true);
+        const begin = performance.now();
+        expect(tally(await publishing)).to.have.all.keys(UNROUTABLE, OUTAGE);
+        expect(performance.now() - begin).to.be.below(2 * SEND_TIMEOUT_MS);
+        expect(errors).to.have.length(1);
+        await broker.close();
+      } finally {
+        await slow.close();
+      }
+    });
+
+    it('publishing to many exchanges takes no longer than to one', async () => {
+      const { broker } = createBroker({ broker: rabbitmq.url, sendTimeoutMs: SEND_TIMEOUT_MS });
+      const queue = await admin.queue();
+      const exchanges = await Promise.all(Array.from({ length: 40 }, () => admin.exchange('fanout')));
+      for (const exchange of exchanges) await admin.channel.bindQueue(queue, exchange, '');
+      const batch = exchanges.map((exchange) => createMessage({ route: routeTo(exchange, '') }));
+      expect(tally(await broker.publish(batch))).to.deep.equal({ published: 40 });
+
+      await alarm(true);
+      const begin = performance.now();
+      expect(tally(await broker.publish(batch))).to.deep.equal({ [OUTAGE]: 40 });
+      expect(performance.now() - begin).to.be.within(SEND_TIMEOUT_MS - 50, 2 * SEND_TIMEOUT_MS);
     });
 
     it('closing does not wait for it to be over', async () => {

@@ -95,6 +95,7 @@ export class AmqpSession {
 
   /** A lane that the caller retires. @throws BrokerOutage */
   async openLane(): Promise<ConfirmLane> {
+    if (this.outage !== null) throw this.outage;
     const opening = this.#channels.openConfirmed().then((channel) => this.#createLane(channel));
     try {
       return await this.ask(() => opening);
@@ -111,14 +112,14 @@ export class AmqpSession {
   }
 
   /**
-   * The broker's answer within the send timeout. Without one the connection is given up, unless it is blocked: then it
-   * is alive, and says when it takes messages again; and what lies in its socket is not sent once more with every new
-   * connection.
+   * The broker's answer within the send timeout; nothing is asked while it takes no messages. Without an answer the
+   * connection is given up, unless it is blocked: then it is alive, and says when it takes messages again; and what
+   * lies in its socket is not sent once more with every new connection.
    *
    * @throws BrokerOutage
    */
   async ask<T>(operation: () => Promise<T>): Promise<T> {
-    if (this.#ended !== null) throw this.#ended;
+    if (this.outage !== null) throw this.outage;
     const { sendTimeoutMs } = this.#settings;
     try {
       const answer = operation();

@@ -202,6 +202,8 @@ export class ConfirmLane {
       this.#settle(entry, late(sendTimeoutMs));
     }
     if (!isStalled) return;
+    this.#isRetired = true;
+    for (const entry of this.#unconfirmed) this.#settle(entry, late(sendTimeoutMs));
     for (const entry of this.#waiting.splice(0)) entry.settle(late(sendTimeoutMs));
     onStall();
   }

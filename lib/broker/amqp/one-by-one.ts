@@ -15,28 +15,38 @@ export class OneByOne {
   /** A refusal of where a message goes is one for all that go there. */
   readonly #closedTo = new Map<string, PublishOutcome>();
   #lane: ConfirmLane | null = null;
+  #outage: BrokerOutage | null = null;
 
   constructor(session: AmqpSession) {
     this.#session = session;
   }
 
-  /** Never rejects. */
+  /** Never rejects. An outage is one for all that follow: each of them would wait for as long as the first. */
   async send(parcel: Parcel): Promise<PublishOutcome> {
     const place = `${parcel.exchange}\0${parcel.routingKey}`;
     const known = this.#closedTo.get(place);
     if (known !== undefined) return known;
-    try {
-      if (this.#lane?.isOpen !== true) this.#lane = await this.#session.openLane();
-      const [outcome] = (await this.#lane.publish([parcel])) as [LaneOutcome];
-      return outcome.status === 'orphaned' ? this.#refuse(parcel, place, outcome.error) : outcome;
-    } catch (error) {
-      if (!(error instanceof BrokerOutage)) throw error;
-      return { status: 'outage', error };
-    }
+    this.#outage ??= this.#session.outage;
+    if (this.#outage !== null) return { status: 'outage', error: this.#outage };
+    const outcome = await this.#trySend(parcel);
+    if (outcome.status === 'orphaned') return this.#refuse(parcel, place, outcome.error);
+    if (outcome.status === 'outage') this.#outage = outcome.error;
+    return outcome;
   }
 
   end(): void {
     this.#lane?.retire();
+  }
+
+  async #trySend(parcel: Parcel): Promise<LaneOutcome> {
+    try {
+      if (this.#lane?.isOpen !== true) this.#lane = await this.#session.openLane();
+      const [outcome] = (await this.#lane.publish([parcel])) as [LaneOutcome];
+      return outcome;
+    } catch (error) {
+      if (!(error instanceof BrokerOutage)) throw error;
+      return { status: 'outage', error };
+    }
   }
 
   #refuse(parcel: Parcel, place: string, cause: ChannelError): PublishOutcome {

@@ -112,6 +112,8 @@ async function sendAll(
   parcels: readonly Parcel[],
 ): Promise<PublishOutcome[]> {
   try {
+    // Others of this call may have waited for their time meanwhile.
+    if (session.outage !== null) throw session.outage;
     return await judge(session, parcels, await session.lanes.publish(exchange, parcels));
   } catch (error) {
     if (!(error instanceof BrokerOutage)) throw error;
