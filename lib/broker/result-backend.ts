@@ -9,6 +9,8 @@ import { AsyncResult, type CeleryBackend } from './celery-node';
 const CLOSE_TIMEOUT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 5_000;
 const POLL_INTERVAL_MS = 500;
+/** How long a backend is left alone that could not be connected to, or that ended a connection without an answer. */
+const PAUSE_MS = 1_000;
 const FINAL = new Set(['SUCCESS', 'FAILURE', 'REVOKED']);
 
 // celery-node answers null where its types say otherwise.
@@ -27,6 +29,10 @@ export class ResultBackend implements CeleryBackend {
   readonly #logger: Logger;
   readonly #onClose = new Set<(closed: CeleryOutboxError) => void>();
   #connection: CeleryConnection<CeleryBackend> | undefined;
+  #hasAnswered = false;
+  /** Why there was no answer the last time; undefined if there was one. */
+  #outage: Error | undefined;
+  #pausedUntil = -Infinity;
   #isClosed = false;
 
   constructor(settings: BackendSettings | undefined, logger: Logger) {
@@ -53,13 +59,9 @@ export class ResultBackend implements CeleryBackend {
   // that is away has no answer yet, so the poll goes on until its own timeout.
   getTaskMeta = async (taskId: string): Promise<object> => {
     if (this.#isClosed) return NO_ANSWER;
-    let connection: CeleryConnection<CeleryBackend> | undefined;
     try {
-      connection = this.#connect();
-      return await connection.target.getTaskMeta(taskId);
-    } catch (error) {
-      // Of one that was ended meanwhile, by us or as lost, there is nothing new to say.
-      if (this.#connection === connection) this.#report(error);
+      return (await this.#ask(taskId)) ?? NO_ANSWER;
+    } catch {
       return NO_ANSWER;
     }
   };
@@ -71,12 +73,7 @@ export class ResultBackend implements CeleryBackend {
    */
   async ask(taskId: string): Promise<TaskMeta | null> {
     try {
-      const connection = this.#connect();
-      const answer = connection.target.getTaskMeta(taskId) as Promise<TaskMeta | null>;
-      return await within(answer, ANSWER_TIMEOUT_MS, () => {
-        this.#drop(connection);
-        return new Error(`no answer within ${String(ANSWER_TIMEOUT_MS)} ms`);
-      });
+      return await this.#ask(taskId);
     } catch (error) {
       throw new BackendOutage(`The result backend did not answer: ${(error as Error).message}`, error);
     }
@@ -103,24 +100,56 @@ export class ResultBackend implements CeleryBackend {
     return () => this.#onClose.delete(listener);
   }
 
+  async #ask(taskId: string): Promise<TaskMeta | null> {
+    const connection = this.#connect();
+    try {
+      const answer = connection.target.getTaskMeta(taskId) as Promise<TaskMeta | null>;
+      const meta = await within(answer, ANSWER_TIMEOUT_MS, () => {
+        const silence = new Error(`no answer within ${String(ANSWER_TIMEOUT_MS)} ms`);
+        this.#lose(connection, silence);
+        return silence;
+      });
+      this.#hasAnswered = true;
+      this.#outage = undefined;
+      return meta;
+    } catch (error) {
+      // Of one that was ended meanwhile, by us or as lost, there is nothing new to say.
+      if (this.#connection === connection) this.#report(error as Error);
+      throw error;
+    }
+  }
+
+  /** @throws why the last attempt failed, while the pause after it lasts */
   #connect(): CeleryConnection<CeleryBackend> {
     if (this.#connection !== undefined) return this.#connection;
-    const connection = connectBackend(this.assertUsable(), (error) => {
-      if (this.#connection !== connection) return;
-      this.#report(error);
-      this.#drop(connection);
-    });
-    this.#connection = connection;
-    return connection;
+    const settings = this.assertUsable();
+    if (this.#outage !== undefined && performance.now() < this.#pausedUntil) throw this.#outage;
+    this.#hasAnswered = false;
+    try {
+      const connection = connectBackend(settings, (error) => {
+        this.#lose(connection, error);
+      });
+      return (this.#connection = connection);
+    } catch (error) {
+      this.#pausedUntil = performance.now() + PAUSE_MS;
+      this.#report(error as Error);
+      throw error;
+    }
   }
 
-  #drop(connection: CeleryConnection<CeleryBackend>): void {
-    if (this.#connection === connection) this.#connection = undefined;
+  #lose(connection: CeleryConnection<CeleryBackend>, why: Error): void {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
     connection.cut();
+    if (!this.#hasAnswered) this.#pausedUntil = performance.now() + PAUSE_MS;
+    this.#report(why);
   }
 
-  #report(error: unknown): void {
-    logEvent(this.#logger, 'warn', 'celery_outbox_connection_error', { error });
+  /** Once for each outage. */
+  #report(error: Error): void {
+    const isNew = this.#outage === undefined;
+    this.#outage = error;
+    if (isNew) logEvent(this.#logger, 'warn', 'celery_outbox_connection_error', { error });
   }
 }
 

@@ -2,16 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import Redis from 'ioredis';
 import { type CeleryOptions, createOutbox, type Outbox } from '../../lib';
+import { startServices } from '../../services';
 import { createCertificate } from '../support/certificate';
 import { closedPort } from '../support/closed-port';
 import { createDatabase, type TestDatabase } from '../support/database';
 import { eventually } from '../support/eventually';
 import { recordingLogger } from '../support/log';
 import { openSockets } from '../support/open-sockets';
-import { watchTimers } from '../support/redis-broker';
+import { createAdmin, watchTimers } from '../support/redis-broker';
 import { redisBinary, startRedisProcess } from '../support/redis-process';
 import { rejection } from '../support/rejection';
 import { service } from '../support/services';
+import { createSilentServer } from '../support/silent-server';
 import { createSwitchProxy } from '../support/switch-proxy';
 
 describe('results of tasks', () => {
@@ -273,6 +275,73 @@ describe('results of tasks', () => {
       await outbox.celery.disconnect();
       expect(await result.get(10_000, 5)).to.equal(1);
     });
+  });
+
+  it('that many wait for while the backend is away cost an attempt a second and one line of log', async () => {
+    const server = await createSilentServer((socket) => socket.destroy());
+    open(`redis://127.0.0.1:${String(server.port)}`);
+    const waiting = Array.from({ length: 10 }, () =>
+      messageOf(outbox.celery.asyncResult(randomUUID()).get(2_500, 5)),
+    );
+    expect(new Set(await Promise.all(waiting))).to.deep.equal(new Set(['TIMEOUT']));
+    expect(server.accepted).to.be.within(2, 3);
+    expect(logger.lines).to.have.length(1);
+    await outbox.close();
+    await server.close();
+  });
+
+  it('that are waited for over an outage are got after it, and each outage is told once', async function () {
+    this.timeout(60_000);
+    // Not the shared server: it is killed here.
+    const services = await startServices(['redis']);
+    const { url } = services.redis;
+    try {
+      open(url);
+      for (const outages of [1, 2]) {
+        const results = Array.from({ length: 5 }, () => outbox.celery.asyncResult(randomUUID()));
+        await eventually(() => results[0]!.status());
+        await services.redis.kill();
+        const waiting = results.map((result) => result.get(30_000, 5));
+        await eventually(() => rejection('ERR_CELERY_OUTBOX_BACKEND_OUTAGE', results[0]!.status()));
+        await services.redis.start();
+        const admin = createAdmin(url);
+        for (const { taskId } of results) {
+          await admin.set(
+            `celery-task-meta-${taskId}`,
+            JSON.stringify({ status: 'SUCCESS', result: outages }),
+          );
+        }
+        admin.disconnect();
+        expect(new Set(await Promise.all(waiting))).to.deep.equal(new Set([outages]));
+        expect(logger.lines).to.have.length(outages);
+      }
+      await outbox.close();
+    } finally {
+      await services.close();
+    }
+  });
+
+  it('are waited for over a new connection when the backend has become silent', async () => {
+    const { url } = await service('redis');
+    const proxy = await createSwitchProxy(url);
+    try {
+      const result = open(proxy.url).celery.asyncResult(randomUUID());
+      await result.status();
+      proxy.hold('replies');
+      const getting = result.get(15_000, 5);
+      await eventually(() => {
+        expect(logger.lines).to.have.length(1);
+      }, 8_000);
+      proxy.release();
+      const admin = createAdmin(url);
+      await admin.set(`celery-task-meta-${result.taskId}`, JSON.stringify({ status: 'SUCCESS', result: 1 }));
+      admin.disconnect();
+      expect(await getting).to.equal(1);
+      expect(proxy.accepted).to.equal(2);
+      await outbox.close();
+    } finally {
+      await proxy.close();
+    }
   });
 
   it('in RabbitMQ, which gives each only once, can be asked for more than once', async () => {
