@@ -33,6 +33,15 @@ export interface CeleryOptions {
    * @defaultValue `brokerOptions`, without `db`, if broker and backend are on the same Redis server; else none
    */
   backendOptions?: Readonly<Record<string, unknown>>;
+  /** How long Redis keeps the size of a chord: Celery's `result_expires`. @defaultValue 86400 */
+  resultExpiresSeconds?: number;
+  /**
+   * Put before the keys of results and chords in Redis: `global_keyprefix` of `result_backend_transport_options`, as
+   * Celery >= 5.6 does: with a `_` after it, unless it ends with one of `:_-.`.
+   *
+   * @defaultValue none
+   */
+  resultKeyPrefix?: string;
   /** Celery's `broker_transport_options` for Redis. */
   transportOptions?: TransportOptions;
   /** How long the broker may take to connect. @defaultValue 5000 */
@@ -63,6 +72,9 @@ export interface BackendSettings {
   /** The driver's. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly connectTimeoutMs: number;
+  readonly expiresSeconds: number;
+  /** With its separator. */
+  readonly keyPrefix: string;
 }
 
 export interface CelerySettings {
@@ -79,6 +91,7 @@ export interface CelerySettings {
 }
 
 const MAX_PRIORITY = 255;
+const MAX_EXPIRES_SECONDS = 2 ** 31 - 1;
 
 /** @param driver - the option that has what the URL cannot say */
 const url = (driver: string): Rule => ({
@@ -119,6 +132,11 @@ export const CELERY_RULES: Rules = {
   routes: byName('routes'),
   brokerOptions: driverOptions,
   backendOptions: driverOptions,
+  resultExpiresSeconds: {
+    expected: `a whole number of seconds from 1 to ${String(MAX_EXPIRES_SECONDS)}`,
+    check: (value) => isPositive(value, MAX_EXPIRES_SECONDS),
+  },
+  resultKeyPrefix: { expected: 'a string', check: (value) => typeof value === 'string' },
   transportOptions: { expected: 'an object { globalKeyprefix?, prioritySteps?, sep? }', check: isRecord },
   connectTimeoutMs: milliseconds,
   sendTimeoutMs: milliseconds,
@@ -186,7 +204,13 @@ export function parseCeleryOptions(celery: CeleryOptions): CelerySettings {
     backend:
       celery.backend === undefined
         ? undefined
-        : { url: celery.backend, options: backendOptions(celery, celery.backend), connectTimeoutMs },
+        : {
+            url: celery.backend,
+            options: backendOptions(celery, celery.backend),
+            connectTimeoutMs,
+            expiresSeconds: celery.resultExpiresSeconds ?? 86_400,
+            keyPrefix: (celery.resultKeyPrefix ?? '').replace(/[^:_.-]$/, '$&_'),
+          },
     routing: {
       defaultQueue: celery.queue ?? 'celery',
       queues: structuredClone(queues),

@@ -40,14 +40,15 @@ export function connectBackend(
  * The server that chord sizes are written to, in options only: celery-node's ioredis 4 reads neither the user nor
  * `ssl_cert_reqs` from a URL.
  */
-function redisBackend({ url, options, connectTimeoutMs }: BackendSettings): { url: string; options: object } {
-  const { driver, login } = redisTarget(url, options, connectTimeoutMs);
+function redisBackend(settings: BackendSettings): { url: string; options: object } {
+  const { driver, login } = redisTarget(settings.url, settings.options, settings.connectTimeoutMs);
   const { username, password, db, connectionName } = login;
   return {
     url: 'redis://',
     options: {
       family: 0,
       ...driver,
+      keyPrefix: `${driver.keyPrefix ?? ''}${settings.keyPrefix}`,
       ...(password !== undefined && { username, password }),
       // ioredis 4 takes NaN for 0; this one Redis refuses.
       db: Number.isNaN(db) ? -1 : db,

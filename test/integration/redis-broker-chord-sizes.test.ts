@@ -57,6 +57,13 @@ describe('sizes of chords', () => {
     expect(errors).to.deep.equal([]);
   });
 
+  it('are written for as long, and under such keys, as the options say', async () => {
+    const { sizes } = open({ backend: `${url}/5`, resultExpiresSeconds: 60, resultKeyPrefix: 'app' });
+    expect(await writeOne(sizes)).to.equal(null);
+    expect(await redis.keys('*')).to.deep.equal(['app_celery-taskset-meta-g.s']);
+    expect(await redis.ttl('app_celery-taskset-meta-g.s')).to.be.within(50, 60);
+  });
+
   it('need no connection until there is one to write, and none after close()', async () => {
     const others = openSockets(url);
     const { sizes } = open({ backend: `${url}/5` });

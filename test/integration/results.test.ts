@@ -242,6 +242,17 @@ describe('results of tasks', () => {
         expect(await outbox.celery.asyncResult(taskId).status()).to.equal(null);
       });
 
+      it('under the prefix of the keys', async () => {
+        for (const [resultKeyPrefix, key] of [
+          ['app', `app_celery-task-meta-${taskId}`],
+          ['app:', `app:celery-task-meta-${taskId}`],
+        ] as const) {
+          await redis.set(key, JSON.stringify({ status: 'SUCCESS', result: resultKeyPrefix }), 'EX', 60);
+          expect(await get(url, { resultKeyPrefix })).to.equal(resultKeyPrefix);
+          await outbox.close();
+        }
+      });
+
       it('which may be of no use', async () => {
         const backendOptions = { sentinels: [{ host: '127.0.0.1', port: 1 }] };
         await refuses(url, { backendOptions });

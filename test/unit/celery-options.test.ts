@@ -38,6 +38,8 @@ const wrong: Wrong = {
   routes: record,
   brokerOptions: record,
   backendOptions: record,
+  resultExpiresSeconds: [[0, -1, 1.5, '5', null, 2 ** 31], /a whole number of seconds from 1 to 2147483647/],
+  resultKeyPrefix: [[1, null, {}], /a string/],
   transportOptions: record,
   connectTimeoutMs: milliseconds,
   sendTimeoutMs: milliseconds,
@@ -120,13 +122,21 @@ describe('options of celery', () => {
       },
       brokerOptions: { ca: ['…'] },
       backendOptions: { tls: { ca: '…' } },
+      resultExpiresSeconds: 60,
+      resultKeyPrefix: 'app:',
       transportOptions: { globalKeyprefix: 'pre_', prioritySteps: [0, 1, 9], sep: ':' },
       connectTimeoutMs: 1,
       sendTimeoutMs: 2 ** 31 - 1,
       nestHeaders: false,
     });
     expect(settings).to.deep.include({
-      backend: { url: 'rediss://:p@h:6380/1', options: { tls: { ca: '…' } }, connectTimeoutMs: 1 },
+      backend: {
+        url: 'rediss://:p@h:6380/1',
+        options: { tls: { ca: '…' } },
+        connectTimeoutMs: 1,
+        expiresSeconds: 60,
+        keyPrefix: 'app:',
+      },
       brokerOptions: { ca: ['…'] },
       transport: { globalKeyprefix: 'pre_', prioritySteps: [0, 1, 9], sep: ':' },
       connectTimeoutMs: 1,
@@ -156,6 +166,17 @@ describe('options of celery', () => {
     const backendOptions = { db: 3 };
     expect(options('redis://h', 'redis://h', { backendOptions })).to.deep.equal({ db: 3 });
     expect(options('redis://h', 'redis://h', { backendOptions: {} })).to.deep.equal({});
+  });
+
+  it('have defaults for a backend, and separate its prefix as Celery 5.6 does', () => {
+    const backend = (options: object): unknown => parse({ backend: 'redis://h', ...options }).backend;
+    expect(backend({})).to.deep.include({ options: {}, expiresSeconds: 86_400, keyPrefix: '' });
+    for (const [given, used] of [
+      ...[['', ''] as const, ['app', 'app_'] as const, ['app:', 'app:'] as const, ['a_', 'a_'] as const],
+      ...[['a-', 'a-'] as const, ['a.', 'a.'] as const, ['é', 'é_'] as const, ['a_b', 'a_b_'] as const],
+    ]) {
+      expect(backend({ resultKeyPrefix: given })).to.have.property('keyPrefix', used);
+    }
   });
 
   it('count undefined as not given, except the broker', () => {

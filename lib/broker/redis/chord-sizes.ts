@@ -1,12 +1,9 @@
-import type { CelerySettings } from '../../celery-options';
+import type { BackendSettings, CelerySettings } from '../../celery-options';
 import { BackendOutage, MessageFault } from '../broker-error';
 import type { Reconnector } from '../reconnector';
 import { reasonOf } from './failure';
 import { type RedisConnection, redisConnections } from './redis-connection';
 import { isRedis, redisTarget } from './redis-target';
-
-/** Celery's default for `result_expires`. */
-const EXPIRES_S = 86_400;
 
 /** Why a chord's size is not written: its parts must not be published. */
 export type SizeError = BackendOutage | MessageFault;
@@ -16,12 +13,14 @@ export type SizeError = BackendOutage | MessageFault;
  * else the chord's body never runs.
  */
 export class ChordSizes {
+  readonly #backend: BackendSettings | undefined;
   readonly #connections: Reconnector<RedisConnection> | undefined;
 
   /** @param onConnectionError - called once for each failed attempt to connect and each loss of a connection */
   constructor(settings: CelerySettings, onConnectionError: (error: unknown) => void) {
     const { backend } = settings;
     if (backend === undefined || !isRedis(backend.url)) return;
+    this.#backend = backend;
     const target = redisTarget(backend.url, backend.options, backend.connectTimeoutMs);
     this.#connections = redisConnections(target, settings, (error) => {
       onConnectionError(asBackendOutage(error));
@@ -36,9 +35,10 @@ export class ChordSizes {
    */
   async write(sizes: ReadonlyMap<string, number>): Promise<ReadonlyMap<string, SizeError>> {
     if (sizes.size === 0) return new Map();
-    if (this.#connections === undefined) return forAll(sizes, noBackend());
+    const [backend, connections] = [this.#backend, this.#connections];
+    if (backend === undefined || connections === undefined) return forAll(sizes, noBackend());
     try {
-      return await this.#connections.use((connection) => writeOver(connection, sizes));
+      return await connections.use((connection) => writeOver(connection, backend, sizes));
     } catch (error) {
       return forAll(sizes, asBackendOutage(error));
     }
@@ -51,12 +51,13 @@ export class ChordSizes {
 
 async function writeOver(
   connection: RedisConnection,
+  { keyPrefix, expiresSeconds }: BackendSettings,
   sizes: ReadonlyMap<string, number>,
 ): Promise<Map<string, SizeError>> {
   const failed = new Map<string, SizeError>();
   const writing = [...sizes].map(async ([group, size]) => {
     const answer = await connection.ask('the size of a chord', (redis) =>
-      redis.setex(`celery-taskset-meta-${group}.s`, EXPIRES_S, size),
+      redis.setex(`${keyPrefix}celery-taskset-meta-${group}.s`, expiresSeconds, size),
     );
     if (answer.status === 'fault') failed.set(group, answer.error);
     if (answer.status === 'outage') failed.set(group, asBackendOutage(answer.error));
