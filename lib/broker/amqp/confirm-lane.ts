@@ -12,7 +12,8 @@ const MAX_UNCONFIRMED_BYTES = 4 * 1024 * 1024;
 interface Entry {
   readonly parcel: Parcel;
   readonly settle: (outcome: LaneOutcome) => void;
-  writtenAt: number;
+  /** When it began to wait: for its turn, and from when it is written for its acknowledgement. */
+  waitsSince: number;
   isReturned: boolean;
 }
 
@@ -37,7 +38,7 @@ export class ConfirmLane {
   #isRetired = false;
   #isClosed = false;
   #error: ChannelError | null = null;
-  #lastConfirmAt = 0;
+  #lastConfirmAt = -Infinity;
   #deadline: NodeJS.Timeout | undefined;
 
   constructor(channel: ConfirmChannel, settings: LaneSettings) {
@@ -75,12 +76,13 @@ export class ConfirmLane {
       const outcomes = new Array<LaneOutcome>(parcels.length);
       let missing = parcels.length;
       if (missing === 0) resolve(outcomes);
+      const waitsSince = performance.now();
       parcels.forEach((parcel, index) => {
         const settle = (outcome: LaneOutcome): void => {
           outcomes[index] = outcome;
           if (--missing === 0) resolve(outcomes);
         };
-        this.#waiting.push({ parcel, settle, writtenAt: 0, isReturned: false });
+        this.#waiting.push({ parcel, settle, waitsSince, isReturned: false });
       });
       if (this.#isClosed) this.#end();
       else this.#pump();
@@ -115,7 +117,7 @@ export class ConfirmLane {
   }
 
   #write(entry: Entry): void {
-    entry.writtenAt = performance.now();
+    entry.waitsSince = performance.now();
     this.#unconfirmed.add(entry);
     this.#unconfirmedBytes += entry.parcel.body.length;
     try {
@@ -169,11 +171,17 @@ export class ConfirmLane {
     }
   }
 
+  /** Since when nothing has happened that those who wait for their turn could wait for. */
+  get #idlesSince(): number {
+    const [first] = this.#waiting;
+    if (first === undefined || this.#unconfirmed.size > 0) return Infinity;
+    return Math.max(first.waitsSince, this.#lastConfirmAt);
+  }
+
   #watch(): void {
     if (this.#deadline !== undefined || this.isIdle) return;
     const [oldest] = this.#unconfirmed;
-    const now = performance.now();
-    const left = (oldest?.writtenAt ?? now) + this.#settings.sendTimeoutMs - now;
+    const left = (oldest?.waitsSince ?? this.#idlesSince) + this.#settings.sendTimeoutMs - performance.now();
     this.#deadline = setTimeout(
       () => {
         this.#deadline = undefined;
@@ -194,10 +202,10 @@ export class ConfirmLane {
   #expire(): void {
     const { sendTimeoutMs, onStall } = this.#settings;
     const before = performance.now() - sendTimeoutMs;
-    let isStalled = this.#unconfirmed.size === 0 && this.#waiting.length > 0;
+    let isStalled = this.#idlesSince <= before;
     for (const entry of this.#unconfirmed) {
-      if (entry.writtenAt > before) break;
-      isStalled ||= this.#lastConfirmAt < entry.writtenAt;
+      if (entry.waitsSince > before) break;
+      isStalled ||= this.#lastConfirmAt < entry.waitsSince;
       this.#isRetired = true;
       this.#settle(entry, late(sendTimeoutMs));
     }
