@@ -2,6 +2,9 @@ import { settledWithin } from '../deadline';
 import { Backoff } from './backoff';
 import { BrokerOutage } from './broker-error';
 
+/** One that ends sooner, before it was of use, was opened in vain. */
+const SETTLED_AFTER_MS = 1_000;
+
 /** A connection that ends once, and is replaced then. */
 export interface Replaceable {
   readonly isEnded: boolean;
@@ -22,7 +25,8 @@ export interface ReconnectorOptions<C extends Replaceable> {
 
 /**
  * A connection that is opened when it is needed: at once the first time and after a loss; after a failed attempt not
- * before a back-off has passed.
+ * before a back-off has passed. A connection that is opened in vain, as by a server that accepts and drops, counts as a
+ * failed attempt too, unless what was before it was good: one loss may happen to any.
  */
 export class Reconnector<C extends Replaceable> {
   readonly #options: ReconnectorOptions<C>;
@@ -30,6 +34,10 @@ export class Reconnector<C extends Replaceable> {
   readonly #running = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #connection: C | undefined;
+  /** When it was opened; undefined as soon as it is known whether that was a success. */
+  #openedAt: number | undefined;
+  /** The attempt before failed, or was in vain. */
+  #isSuspect = false;
   #opening: Promise<C> | undefined;
   #lastFailure: unknown;
   #closed: Promise<void> | undefined;
@@ -45,6 +53,7 @@ export class Reconnector<C extends Replaceable> {
     }
     if (this.#opening !== undefined) return this.#opening;
     if (this.#connection?.isEnded === false) return this.#connection;
+    this.#judge();
     if (!this.#backoff.isOver) throw this.#lastFailure;
     this.#opening = this.#open();
     try {
@@ -56,7 +65,7 @@ export class Reconnector<C extends Replaceable> {
 
   /** Runs work over the connection; {@link close} waits for it. @throws BrokerOutage if there is no connection */
   async use<T>(work: (connection: C) => Promise<T>): Promise<T> {
-    const running = this.connect().then(work);
+    const running = this.connect().then((connection) => this.#work(connection, work));
     this.#running.add(running);
     try {
       return await running;
@@ -78,16 +87,50 @@ export class Reconnector<C extends Replaceable> {
     await this.#connection?.close(Math.max(0, deadline - performance.now()));
   }
 
+  async #work<T>(connection: C, work: (connection: C) => Promise<T>): Promise<T> {
+    try {
+      const result = await work(connection);
+      if (connection === this.#connection && !connection.isEnded) this.#succeeded();
+      return result;
+    } finally {
+      if (connection === this.#connection && connection.isEnded) this.#judge();
+    }
+  }
+
+  /** What opening the connection was worth, now that it has ended. */
+  #judge(): void {
+    if (this.#openedAt === undefined) return;
+    if (performance.now() - this.#openedAt >= SETTLED_AFTER_MS) {
+      this.#succeeded();
+      return;
+    }
+    this.#openedAt = undefined;
+    const { name } = this.#options;
+    if (this.#isSuspect) this.#failed(new BrokerOutage(`${name} drops connections that were just opened`));
+    this.#isSuspect = true;
+  }
+
+  #failed(error: unknown): void {
+    this.#isSuspect = true;
+    this.#backoff.failed();
+    this.#lastFailure = error;
+  }
+
+  #succeeded(): void {
+    this.#openedAt = undefined;
+    this.#isSuspect = false;
+    this.#backoff.succeeded();
+  }
+
   async #open(): Promise<C> {
     try {
       this.#connection = await this.#options.open(this.#closing.signal);
     } catch (error) {
-      this.#backoff.failed();
-      this.#lastFailure = error;
+      this.#failed(error);
       if (!this.#closing.signal.aborted) this.#options.onFailure(error);
       throw error;
     }
-    this.#backoff.succeeded();
+    this.#openedAt = performance.now();
     return this.#connection;
   }
 }

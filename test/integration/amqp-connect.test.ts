@@ -133,6 +133,26 @@ describe('RabbitMQ cannot be reached', () => {
     expect(connections).to.equal(2);
   });
 
+  it('when it closes every connection in the moment it has opened it: many publishes make few attempts', async () => {
+    let connections = 0;
+    const proxy = using(
+      await createWiredProxy(bench.url, (client, server) => {
+        connections += 1;
+        client.pipe(server);
+        server.on('data', (data) => {
+          client.write(data.includes(OPEN_OK) ? Buffer.concat([data, CLOSE_FRAME]) : data);
+        });
+      }),
+    );
+    const { broker } = open(proxy.url);
+    const begin = performance.now();
+    for (let call = 0; call < 500; call++) {
+      expect(codesOf(await broker.publish(createMessages(1, { queue: 'any' })))).to.deep.equal([OUTAGE]);
+    }
+    // Pauses of at least 50 ms lie between them, and longer ones with each.
+    expect(connections).to.be.below(4 + (performance.now() - begin) / 50);
+  });
+
   it('goes on after a time of refusals', async () => {
     const proxy = using(await createSwitchProxy(bench.url));
     const { broker } = open(proxy.url);

@@ -83,6 +83,66 @@ describe('Reconnector', () => {
     expect(failures).to.deep.equal([]);
   });
 
+  it('replaces it at once each time, if it was of use or open for a second', async () => {
+    for (let loss = 0; loss < 5; loss++) {
+      const used = await connected();
+      await connections.use(() => Promise.resolve());
+      used.isEnded = true;
+      const old = await connected();
+      clock.tick(1000);
+      old.isEnded = true;
+    }
+    expect(attempts).to.have.length(10);
+  });
+
+  /** One that is lost in the first use of it. */
+  async function dropped(): Promise<void> {
+    const connection = await connected();
+    const using = connections.use(() => {
+      connection.isEnded = true;
+      return Promise.reject(new BrokerOutage('lost'));
+    });
+    expect((await rejection(OUTAGE, using)).message).to.equal('lost');
+  }
+  async function expectBackoff(most: number): Promise<void> {
+    const { length } = attempts;
+    clock.tick(most / 2 - 1);
+    const { message } = await rejection(OUTAGE, connections.connect());
+    expect(message).to.equal('the server drops connections that were just opened');
+    expect(attempts).to.have.length(length);
+    clock.tick(most / 2 + 1);
+  }
+
+  it('leaves a server alone that drops what it has just accepted, longer each time', async () => {
+    await dropped();
+    for (const most of [100, 200, 400, 800, 1600, 3200, 5000, 5000]) {
+      await dropped();
+      await expectBackoff(most);
+    }
+    // The connections have reported it themselves.
+    expect(failures).to.deep.equal([]);
+  });
+
+  it('goes on with the back-off when a server that refused accepts, and drops', async () => {
+    await refused();
+    clock.tick(100);
+    await dropped();
+    await expectBackoff(200);
+  });
+
+  it('finds out of a drop when it is to connect, and from work that says nothing of it', async () => {
+    (await connected()).isEnded = true;
+    (await connected()).isEnded = true;
+    await rejection(OUTAGE, connections.connect());
+    await expectBackoff(100);
+    const connection = await connected();
+    await connections.use(() => {
+      connection.isEnded = true;
+      return Promise.resolve();
+    });
+    await expectBackoff(200);
+  });
+
   it('repeats a failure until the back-off has passed, and reports it once', async () => {
     const error = await refused();
     expect(await rejection(OUTAGE, connections.connect())).to.equal(error);
@@ -100,10 +160,12 @@ describe('Reconnector', () => {
     await connected();
   });
 
-  it('forgets failures when it has connected', async () => {
+  it('forgets failures when a connection was of use', async () => {
     await refused();
     clock.tick(100);
-    (await connected()).isEnded = true;
+    const connection = await connected();
+    await connections.use(() => Promise.resolve());
+    connection.isEnded = true;
     await refused();
     clock.tick(100);
     await connected();
