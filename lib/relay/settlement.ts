@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ClaimedRow } from '../store/relay/claim';
 import type { DeadRow, Failure, RetriedRow } from '../store/relay/settle';
 import type { Delivered, Delivery } from './batch';
@@ -18,6 +19,8 @@ interface Named {
 
 /** Why a row is dead that failed for nothing that is known any more. */
 const EXHAUSTED = 'max_retries_exceeded';
+/** Why a row is dead whose error, of somebody's own broker, has no code. */
+const UNNAMED = 'ERR_CELERY_OUTBOX_MESSAGE_REFUSED';
 /** Enough for any reason; an error may quote a whole message. */
 const MAX_ERROR_LENGTH = 2_000;
 
@@ -78,10 +81,21 @@ function fail(
   const delayMs = retries.delayAfter(row.taskName, failures);
   const failure = failureOf(row, outcome.error);
   if (delayMs !== null) retried.push({ ...failure, delayMs });
-  else dead.push({ ...failure, reason: outcome.error.code, retries: failures });
+  else dead.push({ ...failure, reason: reasonOf(outcome.error), retries: failures });
 }
 
-function failureOf(row: ClaimedRow, error: Error): Failure & Named {
-  // PostgreSQL's text cannot hold NUL.
-  return { row, id: row.id, error: error.message.slice(0, MAX_ERROR_LENGTH).replaceAll('\0', '\u{FFFD}') };
+// Errors come from somebody's own broker too, so nothing of them is sure.
+function failureOf(row: ClaimedRow, error: unknown): Failure & Named {
+  const message = (error as Partial<Error> | null | undefined)?.message as unknown;
+  return { row, id: row.id, error: storable(typeof message === 'string' ? message : inspect(error)) };
+}
+
+function reasonOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return typeof code === 'string' && code !== '' ? storable(code) : UNNAMED;
+}
+
+// PostgreSQL's text cannot hold NUL.
+function storable(text: string): string {
+  return text.slice(0, MAX_ERROR_LENGTH).replaceAll('\0', '\u{FFFD}');
 }
