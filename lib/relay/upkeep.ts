@@ -1,5 +1,5 @@
 import { logEvent, type Logger } from '../telemetry/logger';
-import { countUnknownVersions, purgeKeys, purgeSent } from '../store/relay/upkeep';
+import { countUnknownVersions, PURGE_LIMIT, purgeKeys, purgeSent } from '../store/relay/upkeep';
 import type { Database } from '../store/relay/statement';
 import type { TableNames } from '../store/table-names';
 
@@ -14,6 +14,7 @@ export interface UpkeepSettings {
 export class Upkeep {
   #dueAt = 0;
   #running: Promise<void> | undefined;
+  #isStopped = false;
 
   constructor(
     private readonly database: Database,
@@ -24,13 +25,19 @@ export class Upkeep {
 
   /** Once a minute; to be called by one relay of all. Does not wait for it. */
   beat(): void {
-    if (this.#running !== undefined || performance.now() < this.#dueAt) return;
+    if (this.#isStopped || this.#running !== undefined || performance.now() < this.#dueAt) return;
     this.#dueAt = performance.now() + EVERY_MS;
     this.#running = this.run().finally(() => (this.#running = undefined));
   }
 
-  /** Resolves when nothing is under way. */
+  /** Begins nothing more; the statement that is under way ends. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Stops it. Resolves when nothing is under way. */
   async idle(): Promise<void> {
+    this.stop();
     await this.#running;
   }
 
@@ -41,10 +48,17 @@ export class Upkeep {
     try {
       const versions = await countUnknownVersions(database, names);
       if (versions.length > 0) logEvent(logger, 'warn', 'celery_outbox_unknown_version', { versions });
-      await purgeKeys(database, names, idempotencyWindowMs);
-      if (typeof cleanUpAfter === 'number') await purgeSent(database, names, cleanUpAfter);
+      await this.#purge(() => purgeKeys(database, names, idempotencyWindowMs));
+      if (typeof cleanUpAfter === 'number') await this.#purge(() => purgeSent(database, names, cleanUpAfter));
     } catch (error) {
       logEvent(logger, 'warn', 'celery_outbox_upkeep_failed', { error });
+    }
+  }
+
+  // A busy relay archives more in a minute than one statement deletes.
+  async #purge(deleteSome: () => Promise<number>): Promise<void> {
+    while (!this.#isStopped) {
+      if ((await deleteSome()) < PURGE_LIMIT) return;
     }
   }
 }

@@ -2,7 +2,8 @@ import { SCHEMA_VERSION } from '../insert-rows';
 import type { TableNames } from '../table-names';
 import { type Database, runStatement } from './statement';
 
-const PURGE_LIMIT = 10_000;
+/** How many rows are deleted at a time. Fewer: there are no more. */
+export const PURGE_LIMIT = 10_000;
 const LOOK_AT = 10_000;
 
 export interface UnknownVersion {
@@ -28,7 +29,7 @@ export async function countUnknownVersions(database: Database, names: TableNames
   );
 }
 
-/** Deletes what was archived before the retention. @returns how many; as many as it deletes at a time if there may be more. */
+/** Deletes what was archived before the retention. @returns how many; {@link PURGE_LIMIT} if there may be more */
 export async function purgeSent(database: Database, names: TableNames, retentionMs: number): Promise<number> {
   const rows = await runStatement(
     database,
@@ -41,7 +42,7 @@ export async function purgeSent(database: Database, names: TableNames, retention
   return rows.length;
 }
 
-/** Forgets idempotency keys that are older than their window. */
+/** Forgets idempotency keys that are older than their window. @returns as {@link purgeSent} */
 export async function purgeKeys(database: Database, names: TableNames, windowMs: number): Promise<number> {
   const rows = await runStatement(
     database,
