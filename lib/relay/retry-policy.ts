@@ -1,3 +1,4 @@
+import { assertSync } from '../assert-options';
 import { CeleryOutboxError } from '../errors';
 import { logEvent, type Logger } from '../telemetry/logger';
 
@@ -15,8 +16,11 @@ export interface RetryDefaults {
   readonly maxBackoffMs: number;
 }
 
-const MAX_RETRIES = 32_767;
-/** Of a delay is added at random, so that what failed together is not tried again together. */
+/** One failure more is counted, in a smallint. */
+const MAX_RETRIES = 32_766;
+/** Beyond any limit, and yet a number: 0 × Infinity is none. */
+const MAX_DOUBLINGS = 52;
+/** Of a delay is added at random, or taken off at the limit, so that what failed together is not tried again together. */
 const JITTER = 0.1;
 
 /** Decides after a failure: how long to wait, or that it was the last one. */
@@ -44,20 +48,26 @@ export class Retries {
   delayAfter(taskName: string, failures: number): number | null {
     const { maxRetries, backoffMs } = this.#policy(taskName);
     if (failures > maxRetries) return null;
-    const delay = backoffMs * 2 ** (failures - 1) * (1 + Math.random() * JITTER);
-    return Math.min(this.#defaults.maxBackoffMs, delay);
+    const { maxBackoffMs } = this.#defaults;
+    const backoff = backoffMs * 2 ** Math.min(failures - 1, MAX_DOUBLINGS);
+    const shortest = Math.min(backoff, maxBackoffMs * (1 - JITTER));
+    const longest = Math.min(backoff * (1 + JITTER), maxBackoffMs);
+    return shortest + Math.random() * (longest - shortest);
   }
 
   #policy(taskName: string): { readonly maxRetries: number; readonly backoffMs: number } {
+    const report = (error: unknown): void => {
+      logEvent(this.#logger, 'error', 'celery_outbox_retry_policy_failed', { task_name: taskName, error });
+    };
     try {
-      const { maxRetries = this.#defaults.maxRetries, backoffMs = this.#defaults.backoffMs } =
-        this.#ofTask?.(taskName) ?? {};
+      const answer = assertSync(this.#ofTask?.(taskName), 'createRelay: retryPolicy', report);
+      const { maxRetries = this.#defaults.maxRetries, backoffMs = this.#defaults.backoffMs } = answer ?? {};
       assertInteger('maxRetries', maxRetries, MAX_RETRIES);
       assertInteger('backoffMs', backoffMs, Number.MAX_SAFE_INTEGER);
       return { maxRetries, backoffMs };
     } catch (error) {
       // A task must not be lost, nor stay claimed, for a mistake in somebody's function.
-      logEvent(this.#logger, 'error', 'celery_outbox_retry_policy_failed', { task_name: taskName, error });
+      report(error);
       return this.#defaults;
     }
   }

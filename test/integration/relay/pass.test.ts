@@ -46,7 +46,7 @@ describe('a pass', () => {
       await due();
     }
     expect(waits[0]).to.be.within(9, 11);
-    expect(waits[1]).to.be.within(14, 15);
+    expect(waits[1]).to.be.within(13, 15);
     expect(bundle.broker.acknowledged).to.deep.equal(others);
     expect(await relay.runOnce()).to.include({ failed: 1, deadLettered: 1 });
     expect(await bundle.db.rows()).to.deep.equal([]);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Retries } from '../../../lib/relay/retry-policy';
+import { Retries, type RetryPolicy } from '../../../lib/relay/retry-policy';
 import { recordingLogger } from '../../support/log';
 
 const DEFAULTS = { maxRetries: 3, backoffMs: 1_000, maxBackoffMs: 3_000 };
@@ -10,7 +10,7 @@ describe('Retries', () => {
     for (let times = 0; times < 100; times += 1) {
       expect(retries.delayAfter('t', 1)).to.be.within(1_000, 1_100);
       expect(retries.delayAfter('t', 2)).to.be.within(2_000, 2_200);
-      expect(retries.delayAfter('t', 3)).to.equal(3_000);
+      expect(retries.delayAfter('t', 3)).to.be.within(2_700, 3_000);
     }
     expect(retries.delayAfter('t', 4)).to.equal(null);
     expect(retries.isExhausted('t', 3)).to.equal(false);
@@ -19,7 +19,19 @@ describe('Retries', () => {
 
   it('does not overflow, however often a task has failed', () => {
     const retries = new Retries({ ...DEFAULTS, maxRetries: 32_766 }, undefined, recordingLogger());
-    expect(retries.delayAfter('t', 30_000)).to.equal(3_000);
+    expect(retries.delayAfter('t', 30_000)).to.be.within(2_700, 3_000);
+  });
+
+  it('spreads what waits for the longest time too', () => {
+    const retries = new Retries(DEFAULTS, undefined, recordingLogger());
+    const delays = Array.from({ length: 100 }, () => retries.delayAfter('t', 3));
+    expect(new Set(delays).size).to.be.above(1);
+  });
+
+  it('does not wait with a back-off of 0, however often a task has failed', () => {
+    const policy = () => ({ maxRetries: 32_766, backoffMs: 0 });
+    const retries = new Retries(DEFAULTS, policy, recordingLogger());
+    for (const failures of [1, 100, 2_000, 32_766]) expect(retries.delayAfter('t', failures)).to.equal(0);
   });
 
   it('takes from the policy what it gives, and the defaults for the rest', () => {
@@ -39,11 +51,23 @@ describe('Retries', () => {
       },
       () => ({ maxRetries: 1.5 }),
       () => ({ backoffMs: '5' as unknown as number }),
-      () => ({ maxRetries: 40_000 }),
+      () => ({ maxRetries: 32_767 }),
+      (() => Promise.resolve({ maxRetries: 0 })) as unknown as () => RetryPolicy,
     ]) {
       const logger = recordingLogger();
       expect(new Retries(DEFAULTS, policy, logger).delayAfter('t', 1)).to.be.within(1_000, 1_100);
       expect(logger.lines.map(({ message }) => message)).to.deep.equal(['celery_outbox_retry_policy_failed']);
     }
+  });
+
+  it('survives a policy that rejects', async () => {
+    const logger = recordingLogger();
+    const policy = (() => Promise.reject(new Error('broken'))) as unknown as () => RetryPolicy;
+    expect(new Retries(DEFAULTS, policy, logger).delayAfter('t', 1)).to.be.within(1_000, 1_100);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(logger.lines.map(({ message }) => message)).to.deep.equal([
+      'celery_outbox_retry_policy_failed',
+      'celery_outbox_retry_policy_failed',
+    ]);
   });
 });
