@@ -80,7 +80,9 @@ async function optionsOf(flags: RelayFlags): Promise<RelayOptions> {
   };
   return {
     ...config,
-    knex: config.knex ?? openDatabase(flags['database-url'], config.batchesInFlight),
+    knex:
+      config.knex ??
+      openDatabase(flags['database-url'], flags['batches-in-flight'] ?? config.batchesInFlight),
     celery,
     logger: config.logger ?? createDefaultLogger(flags['log-level']),
     ...defined({
@@ -89,6 +91,7 @@ async function optionsOf(flags: RelayFlags): Promise<RelayOptions> {
       tableName: flags['table-name'],
       schema: flags.schema,
       batchSize: flags['batch-size'],
+      batchesInFlight: flags['batches-in-flight'],
       idleMs: flags['idle-time'],
       backoffMs: flags['backoff-time'],
       maxBackoffMs: flags['max-backoff'],

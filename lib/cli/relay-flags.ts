@@ -25,6 +25,7 @@ export const RELAY_FLAGS = {
   schema: { value: 'NAME', parse: text, help: 'schema of the tables (that of the search_path)' },
   name: { value: 'NAME', parse: text, help: 'name of the Bull queue and of the lock (celery-outbox)' },
   'batch-size': { value: 'N', parse: whole, help: 'rows of one claim (1000)' },
+  'batches-in-flight': { value: 'N', parse: whole, help: 'batches that are worked on at a time (3)' },
   'idle-time': { value: 'S', parse: seconds, help: 'wait when there is nothing to do (1)' },
   'backoff-time': {
     value: 'S',

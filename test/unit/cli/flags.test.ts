@@ -9,12 +9,25 @@ describe('flags of the relay command', () => {
   it('are read from the command line, then from the environment', () => {
     const env = { DATABASE_URL: 'postgres://a', CELERY_BROKER_URL: 'amqp://a', REDIS_URL: '' };
     expect(
-      read(['--broker', 'redis://b', '--idle-time', '0.25', '--max-retries=0', '--once'], env),
+      read(
+        [
+          '--broker',
+          'redis://b',
+          '--idle-time',
+          '0.25',
+          '--max-retries=0',
+          '--batches-in-flight',
+          '5',
+          '--once',
+        ],
+        env,
+      ),
     ).to.deep.equal({
       'database-url': 'postgres://a',
       broker: 'redis://b',
       'idle-time': 250,
       'max-retries': 0,
+      'batches-in-flight': 5,
       once: true,
     });
   });
@@ -24,6 +37,7 @@ describe('flags of the relay command', () => {
       [['--idle-time', 'soon'], /--idle-time .* seconds above 0, got "soon"/],
       [['--idle-time', '-1'], /idle-time/],
       [['--max-retries', '1.5'], /--max-retries must be a whole number, got "1.5"/],
+      [['--batches-in-flight', 'many'], /--batches-in-flight must be a whole number, got "many"/],
       [['--on-dead-letter', 'stop'], /--on-dead-letter must be skip or block, got "stop"/],
       [['--clean-up-after', 'x'], /--clean-up-after/],
       [['--batchsize', '5'], /--batchsize/],
