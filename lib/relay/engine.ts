@@ -3,7 +3,7 @@ import { Publisher } from '../broker/publisher';
 import type { Database } from '../store/relay/statement';
 import type { OutboxEvents } from '../telemetry/events';
 import { Breaker } from './breaker';
-import { Pass } from './pass';
+import { Pass, type PassSettings } from './pass';
 import { publishRows } from './publish-rows';
 import type { RelaySettings } from './relay-options';
 import { createRelayStore } from './relay-store';
@@ -13,6 +13,8 @@ import { Retries } from './retry-policy';
 export interface PassOrders {
   /** Which partitions may be worked on now. */
   readonly partitions: () => readonly number[];
+  /** Only rows that have been due for so long. */
+  readonly minAgeMs: number;
   readonly isStopping: () => boolean;
   readonly onProgress: () => void;
 }
@@ -47,20 +49,25 @@ export class Engine {
       retries: new Retries(settings, settings.retryPolicy, logger),
       isBrokerOutage: (error: Error): boolean => !(error instanceof BackendOutage),
     };
-    this.#createPass = (orders) => new Pass(this.#passSettings, { ...parts, ...orders });
+    this.#createPass = ({ minAgeMs, ...orders }) =>
+      new Pass({ ...this.#passSettings, minAgeMs }, { ...parts, ...orders });
   }
 
   createPass(orders: PassOrders): Pass {
     return this.#createPass(orders);
   }
 
-  /** Ends the connections to the broker; what is not settled yet is given up. Never rejects. */
+  /** Ends the connections to the broker: what is still being sent is an outage then. Never rejects. */
   async close(): Promise<void> {
-    this.#abandon.abort();
     await this.#publisher.close();
   }
 
-  get #passSettings(): ConstructorParameters<typeof Pass>[0] {
+  /** Gives up what is not settled yet. */
+  abandon(): void {
+    this.#abandon.abort();
+  }
+
+  get #passSettings(): Omit<PassSettings, 'minAgeMs'> {
     const { batchSize, batchesInFlight, leaseMs, partitions } = this.#settings;
     return { batchSize, batchesInFlight, leaseMs, partitionCount: partitions };
   }

@@ -55,8 +55,8 @@ export class Lease {
     const begunAt = performance.now();
     try {
       const kept = await this.#store.renew({ token: this.#token, ids: this.#ids });
-      // Rows that were lost to somebody else: their settlement will be counted as lost.
-      if (kept.size > 0) this.#endsAt = begunAt + this.#leaseMs;
+      // An answer after the end proves nothing: somebody else may have had some of the rows in between.
+      if (this.remainingMs > 0 && kept.size > 0) this.#endsAt = begunAt + this.#leaseMs;
     } catch (error) {
       this.#onError(error);
     }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ClaimedRow, LowWaterMark } from '../store/relay/claim';
+import { type ClaimedRow, type Position, START } from '../store/relay/claim';
 import { logEvent, type Logger } from '../telemetry/logger';
 import { deliver, type Delivered } from './batch';
 import type { Breaker } from './breaker';
@@ -20,6 +20,8 @@ export interface PassSettings {
   readonly batchesInFlight: number;
   readonly leaseMs: number;
   readonly partitionCount: number;
+  /** Only rows that have been due for so long. */
+  readonly minAgeMs: number;
 }
 
 export interface PassParts {
@@ -46,7 +48,9 @@ export class Pass {
   readonly #parts: PassParts;
   readonly #running = new Set<Promise<void>>();
   #summary = NOTHING_DONE;
-  #mark: LowWaterMark | null = null;
+  #position = START;
+  /** Whether everything before the position was looked at, and nothing found. */
+  #isClean = false;
   #scannedAt = -Infinity;
   #nudge: () => void = () => undefined;
   #failure: { readonly error: unknown } | undefined;
@@ -56,9 +60,8 @@ export class Pass {
     this.#parts = parts;
   }
 
-  /** There is something new: worth a claim now, also while batches are under way. */
+  /** There may be something new: worth a claim now, also while batches are under way. */
   nudge(): void {
-    this.#scannedAt = -Infinity;
     this.#nudge();
   }
 
@@ -90,36 +93,40 @@ export class Pass {
     return !isStopping() && !breaker.isOpen && this.#failure === undefined && partitions().length > 0;
   }
 
-  /** @returns how many rows were claimed */
+  /** @returns how many rows were claimed: none, if nothing is eligible anywhere */
   async #claim(): Promise<number> {
-    const claimedAt = performance.now();
-    if (claimedAt - this.#scannedAt > FULL_SCAN_MS) {
-      this.#mark = null;
-      this.#scannedAt = claimedAt;
+    if (performance.now() - this.#scannedAt > FULL_SCAN_MS)
+      this.#position = { ...this.#position, mark: null };
+    while (this.#mayClaim()) {
+      const after = this.#position;
+      if (after.mark === null) this.#scannedAt = performance.now();
+      this.#isClean ||= after.mark === null && after.key === '';
+      const { count, isEnd } = await this.#claimAfter(after);
+      if (count > 0) this.#isClean = false;
+      if (count > 0 || (isEnd && this.#isClean)) return count;
+      if (isEnd) this.#position = START;
     }
-    const after = this.#mark;
-    const count = await this.#claimAfter(after, claimedAt);
-    if (count > 0 || after === null) return count;
-    this.#mark = null;
-    this.#scannedAt = performance.now();
-    return this.#claimAfter(null, performance.now());
+    return 0;
   }
 
-  async #claimAfter(after: LowWaterMark | null, claimedAt: number): Promise<number> {
+  async #claimAfter(after: Position): Promise<{ readonly count: number; readonly isEnd: boolean }> {
     const { store, partitions } = this.#parts;
-    const { batchSize: limit, partitionCount } = this.#settings;
+    const { batchSize: limit, partitionCount, minAgeMs } = this.#settings;
+    const claimedAt = performance.now();
     const token = randomUUID();
     const owned = partitions();
     const isWhole = owned.length === partitionCount;
-    const { rows, mark } = await store.claim({
+    const { rows, position, isEnd } = await store.claim({
       token,
       limit,
       after,
+      minAgeMs,
       partitions: isWhole ? null : { count: partitionCount, owned },
     });
-    this.#mark = mark;
-    if (rows.length > 0) this.#start(this.#work(token, rows, claimedAt));
-    return rows.length;
+    this.#position = position;
+    this.#parts.onProgress();
+    if (rows.length > 0) this.#start(this.#workOn(token, rows, claimedAt));
+    return { count: rows.length, isEnd };
   }
 
   #start(work: Promise<void>): void {
@@ -129,6 +136,16 @@ export class Pass {
       })
       .finally(() => this.#running.delete(running));
     this.#running.add(running);
+  }
+
+  /** Rows of ordering keys take their turns; the others need not wait for that to be settled. */
+  async #workOn(token: string, rows: readonly ClaimedRow[], claimedAt: number): Promise<void> {
+    const kinds = [
+      rows.filter((row) => row.orderingKey === null),
+      rows.filter((row) => row.orderingKey !== null),
+    ];
+    const works = kinds.filter((kind) => kind.length > 0).map((kind) => this.#work(token, kind, claimedAt));
+    await Promise.all(works);
   }
 
   async #work(token: string, rows: readonly ClaimedRow[], claimedAt: number): Promise<void> {
@@ -168,6 +185,7 @@ export class Pass {
   }
 
   #mayGoOn(): boolean {
+    this.#parts.onProgress();
     return !this.#parts.isStopping() && !this.#parts.breaker.isOpen;
   }
 

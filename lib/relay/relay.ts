@@ -17,6 +17,8 @@ import type { TickSummary } from './schedule/tick';
 import { Upkeep } from './upkeep';
 
 const WAKE_TIMEOUT_MS = 1_000;
+/** For what was still being sent when the shutdown timeout was over to be settled. */
+const LAST_SETTLEMENTS_MS = 2_000;
 
 /** What a relay is doing. */
 export interface RelayStatus {
@@ -49,6 +51,7 @@ export class Relay {
   readonly #once = new Set<Promise<unknown>>();
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+  #helpedAt = -Infinity;
 
   /** @internal */
   constructor(settings: RelaySettings) {
@@ -67,7 +70,7 @@ export class Relay {
       tick: () => this.#tick(),
     });
     this.#runner = new Runner({
-      createPass: () => this.#engine.createPass(this.#orders(() => this.#coordination.partitions)),
+      createPass: () => this.#engine.createPass(this.#orders(() => this.#coordination.partitions, 0)),
       logger,
       idleMs,
       patienceMs: () => this.#coordination.patienceMs,
@@ -85,6 +88,7 @@ export class Relay {
    * cannot be written
    */
   start(): Promise<void> {
+    if (this.#stopping !== undefined) return Promise.reject(closed());
     return (this.#starting ??= this.#start());
   }
 
@@ -102,15 +106,8 @@ export class Relay {
    * @throws ERR_CELERY_OUTBOX_CLOSED, ERR_CELERY_OUTBOX_DATABASE
    */
   async runOnce(): Promise<PassSummary> {
-    this.#assertNotStopped();
-    const all = Array.from({ length: this.#settings.partitions }, (_, index) => index);
-    const summary = this.#engine.createPass(this.#orders(() => all)).run();
-    this.#once.add(summary);
-    try {
-      return await summary;
-    } finally {
-      this.#once.delete(summary);
-    }
+    if (this.#stopping !== undefined) throw closed();
+    return this.#runBeside(0);
   }
 
   /** From now on no relay claims tasks of this name, or any task; also after a restart. */
@@ -145,8 +142,8 @@ export class Relay {
   }
 
   async #start(): Promise<void> {
-    this.#assertNotStopped();
     this.#liveness.begin();
+    this.#helpedAt = performance.now();
     await this.#coordination.start();
     if (this.#stopping !== undefined) return;
     this.#runner.start();
@@ -166,6 +163,8 @@ export class Relay {
     // The others need not wait for their next tick to take over.
     if (wasStarted) await this.#wakeAll();
     await Promise.all([quiet, this.#engine.close()]);
+    await this.#runner.stop(LAST_SETTLEMENTS_MS);
+    this.#engine.abandon();
     if (!wasStarted) return;
     logEvent(logger, isDrained ? 'info' : 'warn', 'celery_outbox_relay_shutdown', {
       relay_id: this.id,
@@ -174,9 +173,36 @@ export class Relay {
     });
   }
 
-  #orders(partitions: () => readonly number[]): PassOrders {
+  /** A pass over everything, whoever leads. */
+  async #runBeside(minAgeMs: number): Promise<PassSummary> {
+    const all = Array.from({ length: this.#settings.partitions }, (_, index) => index);
+    const summary = this.#engine.createPass(this.#orders(() => all, minAgeMs)).run();
+    this.#once.add(summary);
+    try {
+      return await summary;
+    } finally {
+      this.#once.delete(summary);
+    }
+  }
+
+  /**
+   * Takes what nobody has taken for a lock's time to live: a leader can have the lock and yet not reach the database or
+   * the broker, or be that of another outbox whose relays were given the same name.
+   */
+  #helpOut(): void {
+    const { lockTtlMs, partitions } = this.#settings;
+    const isInCharge = this.#coordination.partitions.length === partitions;
+    if (isInCharge || performance.now() - this.#helpedAt < lockTtlMs) return;
+    this.#helpedAt = performance.now();
+    this.#runBeside(lockTtlMs).catch((error: unknown) => {
+      logEvent(this.#settings.logger, 'error', 'celery_outbox_pass_failed', { error });
+    });
+  }
+
+  #orders(partitions: () => readonly number[], minAgeMs: number): PassOrders {
     return {
       partitions,
+      minAgeMs,
       isStopping: () => this.#stopping !== undefined,
       onProgress: () => {
         this.#runner.progressed();
@@ -186,7 +212,7 @@ export class Relay {
 
   async #tick(): Promise<TickSummary> {
     const begunAt = performance.now();
-    const summary = await this.#runner.pass();
+    const summary = await this.#runner.tick();
     return { ...summary, durationMs: Math.round(performance.now() - begunAt) };
   }
 
@@ -197,6 +223,7 @@ export class Relay {
       logEvent(this.#settings.logger, 'debug', 'celery_outbox_breaker_open', { remaining_ms });
     }
     if (this.#coordination.partitions.includes(0)) this.#upkeep.beat();
+    this.#helpOut();
     this.#liveness.beat(stalledMs);
   }
 
@@ -205,9 +232,8 @@ export class Relay {
     const { knex, names } = this.#settings;
     await wakeRelays({ knex, timeoutMs: WAKE_TIMEOUT_MS }, names).catch(() => undefined);
   }
+}
 
-  #assertNotStopped(): void {
-    if (this.#stopping === undefined) return;
-    throw new CeleryOutboxError('ERR_CELERY_OUTBOX_CLOSED', 'The relay was stopped');
-  }
+function closed(): CeleryOutboxError {
+  return new CeleryOutboxError('ERR_CELERY_OUTBOX_CLOSED', 'The relay was stopped');
 }

@@ -59,7 +59,7 @@ const outboxTable = (names: TableNames): string => `
     autovacuum_analyze_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0
   );
-  CREATE INDEX "${names.base}_claim_idx" ON ${names.outbox} (available_at, id);
+  CREATE INDEX "${names.base}_claim_idx" ON ${names.outbox} (available_at, id) WHERE ordering_key IS NULL;
   CREATE INDEX "${names.base}_ordering_key_idx" ON ${names.outbox} (ordering_key, id) WHERE ordering_key IS NOT NULL;
   CREATE INDEX "${names.base}_task_id_idx" ON ${names.outbox} (task_id)`;
 

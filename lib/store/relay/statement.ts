@@ -4,6 +4,9 @@ import { CeleryOutboxError } from '../../errors';
 import { type HeldConnection, holdConnection } from '../connection';
 import { reasonOf } from '../database-error';
 
+/** How long to wait for a cancellation. */
+const CANCEL_MS = 2_000;
+
 /** Where the relay's statements run. */
 export interface Database {
   readonly knex: Knex;
@@ -29,6 +32,8 @@ export async function runStatement<Row>(
       knex.raw<{ rows: Row[] }>(sql, bindings as Knex.RawBinding[]).connection(connection.raw),
     );
     if (await settledWithin(answer, deadline - performance.now())) return (await answer).rows;
+    // Or else it may take effect when nobody knows of it any more.
+    void settledWithin(connection.cancelStatement(), CANCEL_MS);
     connection.sever(new Error('the statement took too long'));
     throw new Error(`no answer within ${String(timeoutMs)} ms`);
   } catch (error) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { pauseTasks, resumeTasks } from '../../../lib/store/pauses';
-import { type Claim, claimRows, type ClaimRequest } from '../../../lib/store/relay/claim';
+import { type Claim, claimRows, type ClaimRequest, START } from '../../../lib/store/relay/claim';
 import * as settle from '../../../lib/store/relay/settle';
 import type { Database } from '../../../lib/store/relay/statement';
 import { tableNames } from '../../../lib/store/table-names';
@@ -26,7 +26,8 @@ describe('a claim', () => {
       token: randomUUID(),
       limit: 100,
       leaseMs: 60_000,
-      after: null,
+      after: START,
+      minAgeMs: 0,
       partitions: null,
       deadLettersBlock: false,
       ...request,
@@ -74,6 +75,12 @@ describe('a claim', () => {
     expect(claims.flatMap(idsOf).sort()).to.deep.equal(stored.sort());
   });
 
+  it('takes only what has been due for long enough, if it is told to', async () => {
+    const [old] = await insertTasks(db.knex, 1, { available_at: "now() - interval '1 minute'" });
+    await insertTasks(db.knex, 1);
+    expect(idsOf(await claim({ minAgeMs: 30_000 }))).to.deep.equal([old]);
+  });
+
   it('goes on behind its mark, to the microsecond', async () => {
     await db.knex.raw(`
       INSERT INTO celery_outbox (task_id, task_name, args, kwargs, options, available_at)
@@ -81,16 +88,16 @@ describe('a claim', () => {
       FROM generate_series(1, 6) AS n`);
     const first = await claim({ limit: 2 });
     await settle.releaseRows(database, names, { token: 'nobody', ids: [] });
-    const second = await claim({ limit: 2, after: first.mark });
-    const third = await claim({ limit: 2, after: second.mark });
+    const second = await claim({ limit: 2, after: first.position });
+    const third = await claim({ limit: 2, after: second.position });
     expect([first, second, third].map(idsOf)).to.deep.equal([
       ['1', '2'],
       ['3', '4'],
       ['5', '6'],
     ]);
-    expect(third.mark?.availableAt).to.equal('1767225600000007');
-    const none = await claim({ after: third.mark });
-    expect(none).to.deep.equal({ rows: [], mark: third.mark });
+    expect(third.position.mark?.availableAt).to.equal('1767225600000007');
+    const none = await claim({ after: third.position });
+    expect(none).to.deep.equal({ rows: [], position: third.position, isEnd: true });
   });
 
   it('spreads rows over partitions, those of one key in one', async () => {
@@ -110,10 +117,10 @@ describe('a claim', () => {
   describe('with ordering keys', () => {
     it('takes the first of a key and what follows it, and nothing of a key that somebody has', async () => {
       const a = await insertTasks(db.knex, 3, { ordering_key: 'a' });
+      const first = await claim({ limit: 4 });
+      expect(idsOf(first)).to.deep.equal(a.slice(0, 2));
       const b = await insertTasks(db.knex, 2, { ordering_key: 'b' });
       const free = await insertTasks(db.knex, 1);
-      const first = await claim({ limit: 1 });
-      expect(idsOf(first)).to.deep.equal(a.slice(0, 2));
       expect(idsOf(await claim())).to.deep.equal([...b, ...free]);
       expect(idsOf(await claim())).to.deep.equal([]);
       const [head] = first.rows;
@@ -145,6 +152,45 @@ describe('a claim', () => {
       await settle.releaseRows(database, names, { token, ids });
       expect(idsOf(await claim({ deadLettersBlock: true }))).to.deep.equal([]);
       expect(idsOf(await claim())).to.have.length(1);
+    });
+
+    it('takes no more than it was asked for, of rows with and without keys', async () => {
+      await insertTasks(db.knex, 50);
+      for (let key = 0; key < 7; key += 1)
+        await insertTasks(db.knex, 20, { ordering_key: `k${String(key)}` });
+      const { rows } = await claim({ limit: 40 });
+      expect(rows.length).to.be.within(30, 40);
+      expect(rows.filter((row) => row.orderingKey === null).length).to.be.within(20, 30);
+      expect(new Set(rows.map((row) => row.orderingKey)).size).to.equal(8);
+    });
+
+    it('looks at a thousand keys at a time, and at the next thousand after that', async () => {
+      await db.knex.raw(`
+        INSERT INTO celery_outbox (task_id, task_name, args, kwargs, options, ordering_key, available_at)
+        SELECT n::text, 't', '[]', '{}', '{}', 'key ' || n, now() + CASE WHEN n = 2500 THEN interval '0' ELSE interval '1 hour' END
+        FROM generate_series(1, 2500) AS n`);
+      let { position, isEnd, rows } = await claim();
+      const taken = [...rows];
+      for (let claims = 1; claims < 3; claims += 1) {
+        expect(isEnd).to.equal(false);
+        ({ position, isEnd, rows } = await claim({ after: position }));
+        taken.push(...rows);
+      }
+      expect(isEnd).to.equal(true);
+      expect(position).to.deep.equal(START);
+      expect(taken.map(({ taskId }) => taskId)).to.deep.equal(['2500']);
+    });
+
+    it('is not slowed down by a key of many rows, whatever the planner knows', async function () {
+      this.timeout(30_000);
+      await insertTasks(db.knex, 1, { ordering_key: 'held', available_at: "now() + interval '1 hour'" });
+      await insertTasks(db.knex, 50_000, { ordering_key: 'held' });
+      const free = await insertTasks(db.knex, 10);
+      await db.knex.raw('ANALYZE celery_outbox');
+      const begin = performance.now();
+      expect(idsOf(await claim())).to.deep.equal(free);
+      // 50,000 rows one by one are more than half a second.
+      expect(performance.now() - begin).to.be.below(300);
     });
 
     it('never gives one key to two, however many ask', async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import createKnex from 'knex';
-import { claimRows, type ClaimedRow } from '../../../lib/store/relay/claim';
+import { claimRows, type ClaimedRow, START } from '../../../lib/store/relay/claim';
 import * as settle from '../../../lib/store/relay/settle';
 import type { Database } from '../../../lib/store/relay/statement';
 import { countUnknownVersions, purgeKeys, purgeSent } from '../../../lib/store/relay/upkeep';
@@ -32,7 +32,8 @@ describe('settling claimed rows', () => {
       token,
       limit: count,
       leaseMs: 60_000,
-      after: null,
+      after: START,
+      minAgeMs: 0,
       partitions: null,
       deadLettersBlock: false,
     };

@@ -3,6 +3,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import createKnex from 'knex';
 import { createOutbox } from '../../../lib';
 import { eventually } from '../../support/eventually';
 import { recordingLogger } from '../../support/log';
@@ -87,6 +88,31 @@ describe('a relay that was started', function () {
     });
   });
 
+  it('takes what a leader leaves lying that has the lock and cannot work', async () => {
+    const options = { redis, name, idleMs: 100, lockTtlMs: 1_000 };
+    // It has the lock, and of another database: as a relay that does not reach its own.
+    const knex = createKnex({
+      client: 'pg',
+      connection: 'postgres://127.0.0.1:1/none',
+      log: { warn() {}, error() {} },
+    });
+    const leader = bundle.relay({ ...options, knex, notify: false });
+    try {
+      await leader.start();
+      expect(leader.status().mode).to.equal('leading');
+      const follower = bundle.relay(options);
+      await follower.start();
+      expect(follower.status().mode).to.equal('following');
+      const stored = await insertTasks(bundle.db.knex, 10);
+      await emptied();
+      expect(bundle.broker.acknowledged.toSorted()).to.deep.equal(stored.toSorted());
+      expect(follower.status().mode).to.equal('following');
+    } finally {
+      await leader.stop();
+      await knex.destroy();
+    }
+  });
+
   it('reports rows of a newer version, and touches its liveness file', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'outbox-relay-'));
     try {
@@ -113,6 +139,7 @@ describe('a relay that was started', function () {
     await Promise.all([relay.stop(), relay.stop()]);
     expect(relay.status()).to.deep.include({ mode: 'stopped', partitions: [] });
     await rejection('ERR_CELERY_OUTBOX_CLOSED', relay.runOnce());
+    await rejection('ERR_CELERY_OUTBOX_CLOSED', relay.start());
     expect(bundle.logged('celery_outbox_relay_shutdown')).to.have.length(1);
     const late = bundle.relay({ redis, name });
     await late.stop();
