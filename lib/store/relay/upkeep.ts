@@ -13,19 +13,23 @@ export interface UnknownVersion {
 
 /**
  * Rows that a newer version of the package wrote, and that are left alone. Nobody takes them, so they gather at the
- * front of the queue: looking there is enough, and costs the same however long it is.
+ * front of the queue: looking there is enough, and costs the same however long it is. Behind many rows that are paused
+ * or held back, fewer may be seen than there are.
  */
 export async function countUnknownVersions(database: Database, names: TableNames): Promise<UnknownVersion[]> {
   return runStatement<UnknownVersion>(
     database,
     `SELECT schema_version AS version, count(*)::int AS count
     FROM (
-      SELECT schema_version FROM ${names.outbox} WHERE available_at <= now() ORDER BY available_at, id LIMIT ?
+      (SELECT schema_version FROM ${names.outbox}
+        WHERE ordering_key IS NULL AND available_at <= now() ORDER BY available_at, id LIMIT ?)
+      UNION ALL
+      (SELECT schema_version FROM ${names.outbox} WHERE ordering_key > '' ORDER BY ordering_key, id LIMIT ?)
     ) AS oldest
     WHERE schema_version <> ?
     GROUP BY schema_version
     ORDER BY schema_version`,
-    [LOOK_AT, SCHEMA_VERSION],
+    [LOOK_AT, LOOK_AT, SCHEMA_VERSION],
   );
 }
 
