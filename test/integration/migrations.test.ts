@@ -232,7 +232,7 @@ describe('migrations', () => {
         .where({ schemaname: 'public', tablename: 'celery_outbox' })
         .pluck<string[]>('indexdef');
       expect(indexes.map((definition) => definition.replace(/^.* USING btree /, '')).sort()).to.deep.equal([
-        '(available_at, id)',
+        '(available_at, id) WHERE (ordering_key IS NULL)',
         '(id)',
         '(ordering_key, id) WHERE (ordering_key IS NOT NULL)',
         '(task_id)',
