@@ -143,7 +143,9 @@ describe('the leader lock, when Redis', () => {
     await relays.stop();
     expect(performance.now() - stoppedAt).to.be.below(TTL_MS);
     expect(modes()).to.deep.equal(['stopped', 'stopped']);
-    expect(openSockets(services.redis.url)).to.equal(0);
+    await eventually(() => {
+      expect(openSockets(services.redis.url)).to.equal(0);
+    });
   });
 
   it('is silent, counts as away, at the start, later and at the stop', async () => {

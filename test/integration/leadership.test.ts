@@ -212,7 +212,9 @@ describe('the leader lock', () => {
     await relay.leadership.stop();
     expect(relay.leadership).to.include({ mode: 'stopped' });
     expect(await keys()).to.deep.equal([]);
-    expect(openSockets(url)).to.equal(connections);
+    await eventually(() => {
+      expect(openSockets(url)).to.equal(connections);
+    });
   });
 
   it('is free when a relay stops in the middle of an election', async () => {

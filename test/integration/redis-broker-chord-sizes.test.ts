@@ -103,7 +103,9 @@ describe('sizes of chords', () => {
     const { sizes } = open({ backend, connectTimeoutMs: 100 });
     expect(await writeOne(sizes)).to.have.property('code', OUTAGE);
     await sizes.close();
-    expect(openSockets(backend)).to.equal(0);
+    await eventually(() => {
+      expect(openSockets(backend)).to.equal(0);
+    });
     await silent.close();
   });
 
